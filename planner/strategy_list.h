@@ -1,0 +1,14 @@
+/* One row a strategy: X(name, function, whether it takes a number, description). The order is the order of help
+ * texts; ties between plans of equal cost and peak go to the earlier row. */
+#ifndef REPRISE_PLANNER_STRATEGY_LIST_H
+#define REPRISE_PLANNER_STRATEGY_LIST_H
+
+#define RP_STRATEGY_LIST(X)                                                                        \
+    X("keep-all", rp_propose_keep_all, false, "nothing is recomputed")                             \
+    X("uniform", rp_propose_uniform, true, "every N blocks keep their input only (Megatron)")      \
+    X("block", rp_propose_block, true, "the first N blocks keep their input only (Megatron)")      \
+    X("sqrt", rp_propose_sqrt, false, "segments balanced by bytes and cost (Chen et al. 2016)")    \
+    X("selective", rp_propose_selective, false, "cheapest recompute per byte first (Korthikanti)") \
+    X("auto", rp_propose_auto, false, "the cheapest of all, op by op")
+
+#endif
