@@ -90,9 +90,13 @@ void rp_context_destroy(rp_context *context) {
         context->allocator.resize(context->allocator.user, context, 0);
 }
 
-const char *rp_context_message(const rp_context *context) { return context ? context->message : ""; }
+const char *rp_context_message(const rp_context *context) {
+    return context ? context->message : "";
+}
 
-int rp_context_threads(const rp_context *context) { return context->threads; }
+int rp_context_threads(const rp_context *context) {
+    return context->threads;
+}
 
 void *rp_resize(rp_context *context, void *block, size_t count, size_t size) {
     size_t bytes = 0;
@@ -130,7 +134,8 @@ bool rp_reserve(rp_context *context, void *array, size_t *capacity, size_t neede
             return false;
         wanted *= 2;
     }
-    void *old = NULL; /* `array` points to a pointer of any type: copied, not cast, to respect aliasing rules */
+    /* `array` points to a pointer of any type: copied, not cast, to respect aliasing rules */
+    void *old = NULL;
     memcpy(&old, array, sizeof old);
     void *grown = rp_resize(context, old, wanted, size);
     if (grown == NULL)

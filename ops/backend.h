@@ -1,4 +1,5 @@
-/* A backend: where tensors live and which kernels run. One folder and one row in rp_backend_list. */
+/* A backend: where tensors live and which kernels run. One folder and one row in
+ * rp_backend_list. */
 #ifndef REPRISE_OPS_BACKEND_H
 #define REPRISE_OPS_BACKEND_H
 
@@ -10,8 +11,9 @@ typedef struct rp_backend {
     const char *name;
     int64_t alignment; /* of every value and workspace in the arena */
 
-    /* Memory of tensors: one block an executor. RP_OUT_OF_MEMORY. `bytes` may be 0. Aligned to 4096 less what is
-     * needed for the end of the block to touch the guard page behind it (CPU), at least to `alignment`. */
+    /* Memory of tensors: one block an executor. RP_OUT_OF_MEMORY. `bytes` may be 0. Aligned to 4096
+     * less what is needed for the end of the block to touch the guard page behind it (CPU), at
+     * least to `alignment`. */
     rp_status (*allocate)(rp_context *context, size_t bytes, void **block);
     void (*release)(void *block, size_t bytes);
 
@@ -20,7 +22,8 @@ typedef struct rp_backend {
     void (*fill)(void *destination, uint8_t byte, size_t bytes);
     bool host_readable;
 
-    /* Around everything that runs kernels: sets the number of threads of OpenMP and the BLAS, and puts back what was. */
+    /* Around everything that runs kernels: sets the number of threads of OpenMP and the BLAS, and
+     * puts back what was. */
     int (*enter)(int threads);
     void (*leave)(int previous);
 

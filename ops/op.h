@@ -1,8 +1,10 @@
-/* What an op is. An op is defined once, for all backends (rp_op_def), and has one kernel per backend (rp_kernel).
- * ops/ knows neither tape nor planner: definitions talk to the differentiator through rp_vjp.
+/* What an op is. An op is defined once, for all backends (rp_op_def), and has one kernel per
+ * backend (rp_kernel). ops/ knows neither tape nor planner: definitions talk to the differentiator
+ * through rp_vjp.
  *
- * All tensors are row-major and contiguous. A slot that is absent (an optional input, an output that nobody wants) has
- * dtype RP_NO_DTYPE, a NULL pointer and the value RP_NONE; it keeps its place. */
+ * All tensors are row-major and contiguous. A slot that is absent (an optional input, an output
+ * that nobody wants) has dtype RP_NO_DTYPE, a NULL pointer and the value RP_NONE; it keeps its
+ * place. */
 #ifndef REPRISE_OPS_OP_H
 #define REPRISE_OPS_OP_H
 
@@ -16,7 +18,7 @@ typedef enum rp_op {
 #define RP_OP_ENUM(id, name) id,
     RP_OP_LIST(RP_OP_ENUM)
 #undef RP_OP_ENUM
-    RP_OP_COUNT
+        RP_OP_COUNT
 } rp_op;
 
 /* Most outputs of an op that is not custom. */
@@ -27,28 +29,58 @@ typedef struct rp_custom_params {
     size_t forward_in_count, forward_out_count;
 } rp_custom_params;
 
-/* What an op was recorded with: plain data, copied by value, shared by forward, backward and replay. `stream` tells the
- * random ops of a tape apart. */
+/* What an op was recorded with: plain data, copied by value, shared by forward, backward and
+ * replay. `stream` tells the random ops of a tape apart. */
 typedef union rp_op_params {
-    struct { float factor; } scale, sum;
-    struct { rp_gelu_form form; } gelu;
-    struct { float p; uint32_t stream; } dropout;
-    struct { float eps; } layernorm;
-    struct { bool causal; } softmax;
-    struct { int32_t ignore_index; rp_reduction reduction; } cross_entropy;
-    struct { rp_weight_layout layout; } linear;
-    struct { bool transpose_a, transpose_b; } matmul;
+    struct {
+        float factor;
+    } scale, sum;
+    struct {
+        rp_gelu_form form;
+    } gelu;
+    struct {
+        float p;
+        uint32_t stream;
+    } dropout;
+    struct {
+        float eps;
+    } layernorm;
+    struct {
+        bool causal;
+    } softmax;
+    struct {
+        int32_t ignore_index;
+        rp_reduction reduction;
+    } cross_entropy;
+    struct {
+        rp_weight_layout layout;
+    } linear;
+    struct {
+        bool transpose_a, transpose_b;
+    } matmul;
     struct {
         int heads, kv_heads;
         bool causal, packed; /* packed: one input, q k v beside each other */
         float scale, dropout;
         uint32_t stream;
     } attention;
-    struct { int first, second; } transpose;
-    struct { int dimension; int64_t start, length; } slice;
-    struct { int dimension; } concat;
-    struct { int64_t offset_bytes; rp_shape shape; } view;
-    struct { float lr, beta1, beta2, eps, weight_decay, correction1, correction2, gradient_scale; } adamw, sgd;
+    struct {
+        int first, second;
+    } transpose;
+    struct {
+        int dimension;
+        int64_t start, length;
+    } slice;
+    struct {
+        int dimension;
+    } concat;
+    struct {
+        int64_t offset_bytes;
+        rp_shape shape;
+    } view;
+    struct {
+        float lr, beta1, beta2, eps, weight_decay, correction1, correction2, gradient_scale;
+    } adamw, sgd;
     rp_custom_params custom;
 } rp_op_params;
 
@@ -61,7 +93,7 @@ typedef struct rp_op_call {
     const rp_op_params *params;
 } rp_op_call;
 
-/* ---- Running ------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* What changes from step to step; kernels read it, nobody else's state does. */
 typedef struct rp_step_state {
@@ -76,9 +108,11 @@ typedef struct rp_launch {
     rp_op_call call;
     const void *const *in;
     void *const *out;
-    const void *const *accumulate; /* NULL, or per output NULL or what is added: out[k] = accumulate[k] + result. It may
-                                      be out[k] itself */
-    void *workspace;               /* as many bytes as rp_op_def.workspace said, aligned to 64; contents undefined */
+    /* NULL, or per output NULL or what is added: out[k] = accumulate[k] + result. It may be out[k]
+     * itself */
+    const void *const *accumulate;
+    /* as many bytes as rp_op_def.workspace said, aligned to 64; contents undefined */
+    void *workspace;
     const rp_step_state *step;
     int threads;
     bool is_replay;
@@ -86,7 +120,7 @@ typedef struct rp_launch {
 
 typedef rp_status (*rp_kernel)(const rp_launch *launch);
 
-/* ---- Differentiating ----------------------------------------------------------------------------------------- */
+/* ---- Differentiating ------------------------------------------------------------------------- */
 
 /* An output of a backward node: the gradient of a forward input, or a temporary. */
 typedef struct rp_vjp_output {
@@ -98,20 +132,22 @@ typedef struct rp_vjp_output {
 #define RP_VJP_TEMPORARY (-1)
 #define RP_VJP_ABSENT (-2)
 
-/* What an op's vjp sees. It emits backward nodes in execution order, for wanted gradients only. Gradients of one value
- * from several readers are added by `emit`: inside the kernel where the op can (rp_op_def.accumulates), else by an add. */
+/* What an op's vjp sees. It emits backward nodes in execution order, for wanted gradients only.
+ * Gradients of one value from several readers are added by `emit`: inside the kernel where the op
+ * can (rp_op_def.accumulates), else by an add. */
 typedef struct rp_vjp rp_vjp;
 struct rp_vjp {
-    const rp_op_call *call;         /* the forward call */
-    const uint32_t *in, *out;       /* its values */
-    const uint32_t *gradient;       /* of each output: a value, or RP_NONE if no loss depends on it */
-    const bool *wanted;             /* whether a gradient of each input is wanted */
+    const rp_op_call *call;   /* the forward call */
+    const uint32_t *in, *out; /* its values */
+    /* of each output: a value, or RP_NONE if no loss depends on it */
+    const uint32_t *gradient;
+    const bool *wanted; /* whether a gradient of each input is wanted */
     rp_context *context;
-    rp_status (*emit)(rp_vjp *vjp, rp_op op, const rp_op_params *params, const uint32_t *in, size_t in_count,
-                      rp_vjp_output *out, size_t out_count);
+    rp_status (*emit)(rp_vjp *vjp, rp_op op, const rp_op_params *params, const uint32_t *in,
+                      size_t in_count, rp_vjp_output *out, size_t out_count);
 };
 
-/* ---- Defining ------------------------------------------------------------------------------------------------ */
+/* ---- Defining -------------------------------------------------------------------------------- */
 
 /* `output` may be computed in place of `input`: the kernel works both ways. Indices of slots. */
 typedef struct rp_op_inplace {
@@ -122,13 +158,16 @@ typedef struct rp_op_inplace {
 
 typedef struct rp_op_def {
     const char *name;
-    /* Checks call->in and params, sets call->out and call->out_count (room for RP_OP_MAX_OUTPUTS). The message names
-     * the op, what it got and what it wanted. NULL for ops that only vjp emits. */
+    /* Checks call->in and params, sets call->out and call->out_count (room for RP_OP_MAX_OUTPUTS).
+     * The message names the op, what it got and what it wanted. NULL for ops that only vjp
+     * emits. */
     rp_status (*infer)(rp_context *context, rp_op_call *call);
-    rp_status (*vjp)(rp_vjp *vjp);                     /* NULL: no gradient flows through */
-    int64_t (*flops)(const rp_op_call *call);          /* 2 a multiply-add; NULL: one an output element */
-    int64_t (*workspace)(const rp_op_call *call);      /* bytes of scratch on the CPU, whatever the threads; NULL: 0 */
-    uint32_t accumulates;                              /* bit k: the kernel honours accumulate[k] */
+    rp_status (*vjp)(rp_vjp *vjp); /* NULL: no gradient flows through */
+    /* 2 a multiply-add; NULL: one an output element */
+    int64_t (*flops)(const rp_op_call *call);
+    /* bytes of scratch on the CPU, whatever the threads; NULL: 0 */
+    int64_t (*workspace)(const rp_op_call *call);
+    uint32_t accumulates; /* bit k: the kernel honours accumulate[k] */
     int inplace_count;
     rp_op_inplace inplace[RP_OP_MAX_INPLACE];
 } rp_op_def;
@@ -146,13 +185,14 @@ int64_t rp_op_bytes_moved(const rp_op_call *call);
 /* FLOPs by the definition. */
 int64_t rp_op_flops(rp_op op, const rp_op_call *call);
 
-/* ---- Shapes in words ----------------------------------------------------------------------------------------- */
+/* ---- Shapes in words ------------------------------------------------------------------------- */
 
 /* "f32 [2, 3]" into `text`, for messages. Returns text. */
 #define RP_SHAPE_TEXT 160
 const char *rp_tensor_text(const rp_tensor_info *info, char text[RP_SHAPE_TEXT]);
 
-/* Elements of one row and number of rows when the last dimension is the row; rank 0 is one row of one. */
+/* Elements of one row and number of rows when the last dimension is the row; rank 0 is one row of
+ * one. */
 int64_t rp_row_length(rp_shape shape);
 int64_t rp_row_count(rp_shape shape);
 

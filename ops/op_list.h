@@ -1,5 +1,6 @@
-/* One row an op: X(ENUM, name). A row expands to the enum (op.h), to the definition rp_op_def_<name> (one file in
- * ops/) and, for RP_KERNEL_OP_LIST, to one kernel per backend: a promised kernel that is missing is a link error. */
+/* One row an op: X(ENUM, name). A row expands to the enum (op.h), to the definition
+ * rp_op_def_<name> (one file in ops/) and, for RP_KERNEL_OP_LIST, to one kernel per backend: a
+ * promised kernel that is missing is a link error. */
 #ifndef REPRISE_OPS_OP_LIST_H
 #define REPRISE_OPS_OP_LIST_H
 
@@ -28,7 +29,7 @@
     X(RP_OP_SOFTMAX_BACKWARD, softmax_backward)                                                    \
     X(RP_OP_CROSS_ENTROPY, cross_entropy)                                                          \
     X(RP_OP_CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                        \
-    X(RP_OP_SUM, sum)                 /* all elements, times a factor: sum and mean */             \
+    X(RP_OP_SUM, sum) /* all elements, times a factor: sum and mean */                             \
     X(RP_OP_SUM_BACKWARD, sum_backward)                                                            \
     X(RP_OP_SUM_LEADING, sum_leading) /* over the leading dimensions: gradient of a repeat */      \
     X(RP_OP_LOSS_SEED, loss_seed)     /* the gradient of a loss: the loss scale of the step */     \
@@ -57,7 +58,8 @@
     X(RP_OP_CUSTOM_BACKWARD, custom_backward)
 
 /* Ops without a kernel: the output is the input's memory from a byte offset on. */
-#define RP_VIEW_OP_LIST(X) X(RP_OP_VIEW, view) /* reshape, detach, contiguous slices, transposes that move nothing */
+#define RP_VIEW_OP_LIST(X)                                                                         \
+    X(RP_OP_VIEW, view) /* reshape, detach, contiguous slices, transposes that move nothing */
 
 #define RP_OP_LIST(X) RP_KERNEL_OP_LIST(X) RP_VIEW_OP_LIST(X)
 

@@ -1,5 +1,5 @@
-/* The planner's graph in memory: plain arrays, indices instead of pointers, frozen by rp_graph_finish.
- * Everything in planner/ may read these fields; only graph.c writes them. */
+/* The planner's graph in memory: plain arrays, indices instead of pointers, frozen by
+ * rp_graph_finish. Everything in planner/ may read these fields; only graph.c writes them. */
 #ifndef REPRISE_PLANNER_GRAPH_H
 #define REPRISE_PLANNER_GRAPH_H
 
@@ -19,21 +19,22 @@ typedef struct rp_value {
     uint32_t root;        /* end of the alias chain; itself without one */
     uint32_t writer;      /* the node that writes this activation; RP_NONE for persistent values */
     rp_range readers;     /* in graph->readers: nodes that read it, ascending */
-    bool persistent;      /* as stated; a view of a persistent value is an activation with a persistent root */
+    /* as stated; a view of a persistent value is an activation with a persistent root */
+    bool persistent;
     bool is_output;
 } rp_value;
 
 typedef struct rp_node {
-    size_t name, block;        /* offsets into graph->strings */
+    size_t name, block; /* offsets into graph->strings */
     int64_t cost_ns;
-    int64_t stated_workspace;  /* as given */
-    int64_t workspace;         /* rounded up */
-    rp_range inputs, outputs;  /* in graph->edges; no input twice, no output twice */
-    rp_range inplace;          /* in graph->pairs */
+    int64_t stated_workspace; /* as given */
+    int64_t workspace;        /* rounded up */
+    rp_range inputs, outputs; /* in graph->edges; no input twice, no output twice */
+    rp_range inplace;         /* in graph->pairs */
     rp_phase phase;
     rp_mark mark;
-    bool recomputable;         /* as stated */
-    bool writes_persistent;    /* then it runs once, whatever the flag says */
+    bool recomputable;      /* as stated */
+    bool writes_persistent; /* then it runs once, whatever the flag says */
 } rp_node;
 
 struct rp_graph {
@@ -87,7 +88,8 @@ static inline const char *rp_value_name(const rp_graph *graph, uint32_t value) {
     return graph->strings + graph->values[value].name;
 }
 
-/* Whether the value has storage that begins and ends: neither persistent nor a view of something persistent. */
+/* Whether the value has storage that begins and ends: neither persistent nor a view of something
+ * persistent. */
 static inline bool rp_value_has_lifetime(const rp_graph *graph, uint32_t value) {
     return !graph->values[graph->values[value].root].persistent;
 }

@@ -1,4 +1,5 @@
-/* From a valid schedule to addresses: every storage gets an offset in one arena before anything runs. */
+/* From a valid schedule to addresses: every storage gets an offset in one arena before anything
+ * runs. */
 #ifndef REPRISE_PLANNER_LAYOUT_H
 #define REPRISE_PLANNER_LAYOUT_H
 
@@ -6,14 +7,16 @@
 #include "schedule.h"
 
 typedef struct rp_layout {
-    rp_placement *placements; /* ascending (step, value); persistent values at step 0, packed from offset 0 */
+    /* ascending (step, value); persistent values at step 0, packed from offset 0 */
+    rp_placement *placements;
     size_t count;
     int64_t arena_bytes; /* persistent values included */
     int64_t live_peak_bytes;
 } rp_layout;
 
-/* Searches over packing orders until the arena equals the live peak or the effort (counted in steps, never in
- * seconds) is spent. The schedule must be valid. Depends on graph and schedule alone. */
+/* Searches over packing orders until the arena equals the live peak or the effort (counted in
+ * steps, never in seconds) is spent. The schedule must be valid. Depends on graph and schedule
+ * alone. */
 rp_status rp_layout_create(const rp_graph *graph, const rp_schedule *schedule, rp_layout *layout);
 void rp_layout_clear(rp_context *context, rp_layout *layout);
 

@@ -11,7 +11,8 @@ typedef struct rp_schedule {
 } rp_schedule;
 
 /* False when memory is short; the schedule is then as it was. */
-bool rp_schedule_append(rp_context *context, rp_schedule *schedule, rp_step_kind kind, uint32_t index);
+bool rp_schedule_append(rp_context *context, rp_schedule *schedule, rp_step_kind kind,
+                        uint32_t index);
 
 /* Frees the steps; the struct can be used again. */
 void rp_schedule_clear(rp_context *context, rp_schedule *schedule);

@@ -1,16 +1,18 @@
-/* Strategies: numbers in, schedules out. A strategy is one file and one row in strategy_list.h; verifier, layout,
- * budget and every planner test apply to it unchanged.
+/* Strategies: numbers in, schedules out. A strategy is one file and one row in strategy_list.h;
+ * verifier, layout, budget and every planner test apply to it unchanged.
  *
- * A strategy proposes a family of schedules that depends on the graph alone; the budget only selects from it (plan.c):
- * the cheapest member whose arena fits. That is what makes cost and peak monotone in the budget across processes, with
- * nothing to prove: a larger budget selects from a larger part of the same family. */
+ * A strategy proposes a family of schedules that depends on the graph alone; the budget only
+ * selects from it (plan.c): the cheapest member whose arena fits. That is what makes cost and peak
+ * monotone in the budget across processes, with nothing to prove: a larger budget selects from a
+ * larger part of the same family. */
 #ifndef REPRISE_PLANNER_STRATEGY_H
 #define REPRISE_PLANNER_STRATEGY_H
 
 #include "graph.h"
 #include "schedule.h"
 
-/* A family of schedules, as few as needed: members that another one beats in both peak and cost are not kept. */
+/* A family of schedules, as few as needed: members that another one beats in both peak and cost are
+ * not kept. */
 typedef struct rp_candidates rp_candidates;
 
 typedef struct rp_candidate {
@@ -20,7 +22,8 @@ typedef struct rp_candidate {
 rp_status rp_candidates_create(const rp_graph *graph, rp_candidates **set);
 void rp_candidates_destroy(rp_candidates *set);
 
-/* Copies the schedule into the set unless it is dominated. It need not be verified: plan.c does that. */
+/* Copies the schedule into the set unless it is dominated. It need not be verified: plan.c does
+ * that. */
 rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule);
 
 /* In order of rising cost and falling live peak. */
@@ -41,7 +44,8 @@ RP_STRATEGY_LIST(RP_STRATEGY_PROTOTYPE)
 #undef RP_STRATEGY_PROTOTYPE
 
 /* "uniform:2" -> the row and 2. RP_INVALID_ARGUMENT names what is known. */
-rp_status rp_strategy_find(rp_context *context, const char *text, const rp_strategy **strategy, uint32_t *argument);
+rp_status rp_strategy_find(rp_context *context, const char *text, const rp_strategy **strategy,
+                           uint32_t *argument);
 
 /* The whole table: names[i].name is NULL behind the last. */
 extern const rp_strategy rp_strategies[];

@@ -1,5 +1,5 @@
-/* One row a strategy: X(name, function, whether it takes a number, description). The order is the order of help
- * texts; ties between plans of equal cost and peak go to the earlier row. */
+/* One row a strategy: X(name, function, whether it takes a number, description). The order is the
+ * order of help texts; ties between plans of equal cost and peak go to the earlier row. */
 #ifndef REPRISE_PLANNER_STRATEGY_LIST_H
 #define REPRISE_PLANNER_STRATEGY_LIST_H
 

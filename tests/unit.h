@@ -36,11 +36,11 @@ typedef struct rp_suite {
     size_t count;
 } rp_suite;
 
-#define RP_TEST(function) \
+#define RP_TEST(function)                                                                          \
     { #function, function }
 
-#define RP_SUITE(name, table)              \
-    extern const rp_suite rp_suite_##name; \
+#define RP_SUITE(name, table)                                                                      \
+    extern const rp_suite rp_suite_##name;                                                         \
     const rp_suite rp_suite_##name = {#name, table, sizeof(table) / sizeof((table)[0])};
 
 /* Runs the suites and prints CUnit's summary. An argument keeps only the tests whose
@@ -87,21 +87,21 @@ bool rp_check_true(rp_place place, bool condition, const char *format, ...) RP_P
 /* The same, and the test ends here if it is not. */
 #define RP_REQUIRE_OK(context, call) rp_check_status(RP_HERE(true), context, #call, call, RP_OK)
 /* The status is the one wanted. */
-#define RP_CHECK_STATUS(context, call, wanted) \
+#define RP_CHECK_STATUS(context, call, wanted)                                                     \
     rp_check_status(RP_HERE(false), context, #call, call, wanted)
 /* Integers; both are printed. */
-#define RP_CHECK_EQUAL(got, wanted) \
+#define RP_CHECK_EQUAL(got, wanted)                                                                \
     rp_check_equal(RP_HERE(false), #got " == " #wanted, (int64_t)(got), (int64_t)(wanted))
-#define RP_REQUIRE_EQUAL(got, wanted) \
+#define RP_REQUIRE_EQUAL(got, wanted)                                                              \
     rp_check_equal(RP_HERE(true), #got " == " #wanted, (int64_t)(got), (int64_t)(wanted))
 /* |got - wanted| <= relative * |wanted|; NaN fails. */
-#define RP_CHECK_NEAR(got, wanted, relative) \
+#define RP_CHECK_NEAR(got, wanted, relative)                                                       \
     rp_check_near(RP_HERE(false), #got, got, wanted, relative)
 #define RP_CHECK_STRING(got, wanted) rp_check_string(RP_HERE(false), #got, got, wanted)
 /* The context's message contains `part`. */
 #define RP_CHECK_MESSAGE(context, part) rp_check_message(RP_HERE(false), context, part)
 /* A condition with words of your own: RP_CHECK(x < y, "row %d: %g is not below %g", row, x, y). */
-#define RP_CHECK(condition, ...)   rp_check_true(RP_HERE(false), condition, __VA_ARGS__)
+#define RP_CHECK(condition, ...) rp_check_true(RP_HERE(false), condition, __VA_ARGS__)
 #define RP_REQUIRE(condition, ...) rp_check_true(RP_HERE(true), condition, __VA_ARGS__)
 
 #endif

@@ -1,5 +1,5 @@
-/* The executor: runs a plan. It has no policy of its own: it walks the schedule and calls kernels at the planned
- * addresses, in one arena of exactly the predicted size. */
+/* The executor: runs a plan. It has no policy of its own: it walks the schedule and calls kernels
+ * at the planned addresses, in one arena of exactly the predicted size. */
 #ifndef REPRISE_EXECUTOR_H
 #define REPRISE_EXECUTOR_H
 
@@ -14,7 +14,8 @@ typedef struct rp_executor rp_executor;
 
 typedef enum rp_backend_kind {
     RP_BACKEND_CPU,
-    RP_BACKEND_NULL /* addresses without memory, kernels that do nothing: planning and overhead at any size */
+    /* addresses without memory, kernels that do nothing: planning and overhead at any size */
+    RP_BACKEND_NULL
 } rp_backend_kind;
 
 /* One kernel that ran, for profilers. */
@@ -28,80 +29,97 @@ typedef struct rp_trace_event {
 typedef struct rp_executor_options {
     size_t struct_size; /* sizeof(rp_executor_options) */
     rp_backend_kind backend;
-    bool evaluate;      /* dropout does nothing */
-    bool check_replays; /* every replay is compared bit for bit with the first run; costs a copy of each value */
-    bool poison;        /* memory that holds nothing is filled with NaN: a read of it shows */
-    bool time_replays;  /* two clock readings a replay, for rp_executor_stats.replay_ns */
-    rp_executor *share; /* of a program of the same tape: use its parameters and its arena instead of own memory. This
-                           plan must fit in; whatever else the arena held is gone after a run */
+    bool evaluate; /* dropout does nothing */
+    /* every replay is compared bit for bit with the first run; costs a copy of each value */
+    bool check_replays;
+    bool poison;       /* memory that holds nothing is filled with NaN: a read of it shows */
+    bool time_replays; /* two clock readings a replay, for rp_executor_stats.replay_ns */
+    /* of a program of the same tape: use its parameters and its arena instead of own memory. This
+     * plan must fit in; whatever else the arena held is gone after a run */
+    rp_executor *share;
     void (*trace)(void *user, const rp_trace_event *event);
     void *trace_user;
 } rp_executor_options;
 
 #define RP_EXECUTOR_OPTIONS                                                                        \
-    {sizeof(rp_executor_options), RP_BACKEND_CPU, false, false, false, false, NULL, NULL, NULL}
+    { sizeof(rp_executor_options), RP_BACKEND_CPU, false, false, false, false, NULL, NULL, NULL }
 
-/* Makes one allocation for all tensors (the arena) and binds every step of the schedule to its addresses; nothing is
- * allocated after that. The plan must be of the program's graph (RP_BAD_INPUT). Both must outlive the executor.
- * RP_OUT_OF_MEMORY: the arena or the tables. `options` may be NULL. */
+/* Makes one allocation for all tensors (the arena) and binds every step of the schedule to its
+ * addresses; nothing is allocated after that. The plan must be of the program's graph
+ * (RP_BAD_INPUT). Both must outlive the executor. RP_OUT_OF_MEMORY: the arena or the tables.
+ * `options` may be NULL. */
 RP_API rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
                                     const rp_executor_options *options, rp_executor **executor);
 
 /* NULL is ignored. */
 RP_API void rp_executor_destroy(rp_executor *executor);
 
-/* Copies between the caller's memory and a parameter or input. `bytes` must be the tensor's size. */
-RP_API rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data, size_t bytes);
+/* Copies between the caller's memory and a parameter or input. `bytes` must be the tensor's
+ * size. */
+RP_API rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data,
+                                   size_t bytes);
 
-/* Any tensor that is live when a run has ended: leaves, losses, outputs. RP_BAD_STATE: not live, or nothing has run. */
-RP_API rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data, size_t bytes);
-RP_API rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data, size_t bytes);
+/* Any tensor that is live when a run has ended: leaves, losses, outputs. RP_BAD_STATE: not live, or
+ * nothing has run. */
+RP_API rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
+                                  size_t bytes);
+RP_API rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data,
+                                           size_t bytes);
 
-/* The same without a copy: an address in the arena (CPU only, else NULL), valid until the next run. NULL: no such value. */
+/* The same without a copy: an address in the arena (CPU only, else NULL), valid until the next run.
+ * NULL: no such value. */
 RP_API const void *rp_executor_data(const rp_executor *executor, rp_tensor tensor);
 RP_API const void *rp_executor_gradient(const rp_executor *executor, rp_tensor leaf);
 
-/* Begins a step: its number goes into dropout, `loss_scale` multiplies every loss gradient, accumulated gradients are
- * set to 0 and the micro-batch to 0. Without it the step is 0 and the scale 1. For micro-batches of unequal numbers of
- * valid tokens: RP_REDUCE_SUM and a loss scale of 1 / (valid tokens of all micro-batches). */
+/* Begins a step: its number goes into dropout, `loss_scale` multiplies every loss gradient,
+ * accumulated gradients are set to 0 and the micro-batch to 0. Without it the step is 0 and the
+ * scale 1. For micro-batches of unequal numbers of valid tokens: RP_REDUCE_SUM and a loss scale of
+ * 1 / (valid tokens of all micro-batches). */
 RP_API rp_status rp_executor_begin_step(rp_executor *executor, uint64_t step, float loss_scale);
 
-/* One micro-batch: forward, replays, backward. The n-th run after rp_executor_begin_step is micro-batch n - 1.
- * RP_VALUE_CHANGED: a replay differed (check_replays); the message names the node and the first element. */
+/* One micro-batch: forward, replays, backward. The n-th run after rp_executor_begin_step is
+ * micro-batch n - 1. RP_VALUE_CHANGED: a replay differed (check_replays); the message names the
+ * node and the first element. */
 RP_API rp_status rp_executor_run(rp_executor *executor);
 
-/* The same in two calls. Inputs and parameters must not change in between: writing them then is RP_BAD_STATE. A forward
- * may be followed by another forward, which abandons the first. */
+/* The same in two calls. Inputs and parameters must not change in between: writing them then is
+ * RP_BAD_STATE. A forward may be followed by another forward, which abandons the first. */
 RP_API rp_status rp_executor_forward(rp_executor *executor);
 RP_API rp_status rp_executor_backward(rp_executor *executor);
 
 typedef struct rp_executor_stats {
-    int64_t measured_peak_bytes;   /* persistent storage plus the highest end of any place bound to a kernel that ran */
-    int64_t arena_bytes;           /* what the backend's allocator handed out for this executor */
-    int64_t outside_bytes;         /* growth of the process that is not the arena (what a BLAS takes); 0 if unknown */
-    uint64_t runs, replays;        /* kernels of the last run: all, and those that recomputed */
-    int64_t replay_ns;             /* time in them (time_replays) */
+    /* persistent storage plus the highest end of any place bound to a kernel that ran */
+    int64_t measured_peak_bytes;
+    int64_t arena_bytes; /* what the backend's allocator handed out for this executor */
+    /* growth of the process that is not the arena (what a BLAS takes); 0 if unknown */
+    int64_t outside_bytes;
+    uint64_t runs, replays; /* kernels of the last run: all, and those that recomputed */
+    int64_t replay_ns;      /* time in them (time_replays) */
 } rp_executor_stats;
 
 RP_API void rp_executor_get_stats(const rp_executor *executor, rp_executor_stats *stats);
 
-/* ---- Optimizers: update the parameters in place from the gradients of the runs since rp_executor_begin_step ------ */
+/* ---- Optimizers: update the parameters in place from the gradients since begin_step ---------- */
 
 typedef struct rp_adamw_options {
     size_t struct_size; /* sizeof(rp_adamw_options) */
     float lr, beta1, beta2, eps;
-    float weight_decay; /* decoupled; for parameters of two or more dimensions, the others get none */
+    /* decoupled; for parameters of two or more dimensions, the others get none */
+    float weight_decay;
     float max_grad_norm; /* gradients are scaled down to this global norm; 0: no clipping */
 } rp_adamw_options;
 
-#define RP_ADAMW_OPTIONS {sizeof(rp_adamw_options), 3e-4f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.0f}
+#define RP_ADAMW_OPTIONS                                                                           \
+    { sizeof(rp_adamw_options), 3e-4f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.0f }
 
-/* p -= lr decay p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps).
+/* p -= lr decay p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
+ * p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps).
  * t counts these calls from 1. One pass over memory. Needs RP_OPTIMIZER_ADAMW. */
 RP_API rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options);
 
 /* p -= lr (g + decay p). Needs any program with gradients. */
-RP_API rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float max_grad_norm);
+RP_API rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay,
+                             float max_grad_norm);
 
 /* sqrt of the sum of squares of all gradients of parameters, summed in double in a fixed order. */
 RP_API rp_status rp_gradient_norm(const rp_executor *executor, double *norm);

@@ -6,7 +6,8 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define RP_API __attribute__((visibility("default")))
-#define RP_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
+#define RP_PRINTF(format_index, first_index)                                                       \
+    __attribute__((format(printf, format_index, first_index)))
 #else
 #define RP_API
 #define RP_PRINTF(format_index, first_index)

@@ -18,37 +18,46 @@ typedef enum rp_optimizer_kind {
 } rp_optimizer_kind;
 
 typedef struct rp_program_options {
-    size_t struct_size;        /* sizeof(rp_program_options) */
-    const char *name;          /* of the graph; NULL: "program" */
-    const rp_tensor *losses;   /* scalars; their gradients add up, each with the loss scale of the step */
+    size_t struct_size; /* sizeof(rp_program_options) */
+    const char *name;   /* of the graph; NULL: "program" */
+    /* scalars; their gradients add up, each with the loss scale of the step */
+    const rp_tensor *losses;
     size_t loss_count;
-    const rp_tensor *wanted;   /* parameters and inputs whose gradients are wanted; NULL: all that require one */
+    /* parameters and inputs whose gradients are wanted; NULL: all that require one */
+    const rp_tensor *wanted;
     size_t wanted_count;
-    const rp_tensor *outputs;  /* further tensors that must be readable after a run */
+    const rp_tensor *outputs; /* further tensors that must be readable after a run */
     size_t output_count;
-    bool forward_only;         /* no gradients: each value is dropped behind its last forward reader */
-    bool accumulate;           /* gradients of parameters are persistent and add up over the runs of a step */
+    /* no gradients: each value is dropped behind its last forward reader */
+    bool forward_only;
+    /* gradients of parameters are persistent and add up over the runs of a step */
+    bool accumulate;
     rp_optimizer_kind optimizer;
-    uint64_t seed;             /* of dropout */
+    uint64_t seed; /* of dropout */
 } rp_program_options;
 
 #define RP_PROGRAM_OPTIONS                                                                         \
-    {sizeof(rp_program_options), NULL, NULL, 0, NULL, 0, NULL, 0, false, false, RP_OPTIMIZER_NONE, 0}
+    {                                                                                              \
+        sizeof(rp_program_options), NULL, NULL, 0, NULL, 0, NULL, 0, false, false,                 \
+            RP_OPTIMIZER_NONE, 0                                                                   \
+    }
 
-/* Leaves out what neither a loss, a wanted gradient nor an output needs. The tape may be recorded further; the program
- * does not see it.
+/* Leaves out what neither a loss, a wanted gradient nor an output needs. The tape may be recorded
+ * further; the program does not see it.
  *   the tape's status            it holds a wrong call
  *   RP_NOTHING_TO_DIFFERENTIATE  no loss depends on a wanted tensor
- *   RP_UNSUPPORTED               a gradient would flow through an op that has none; the message names it
+ *   RP_UNSUPPORTED               a gradient would flow through an op that has none; the message
+ *                                names it
  *   RP_BAD_SHAPE                 a loss that is no scalar */
-RP_API rp_status rp_program_create(rp_tape *tape, const rp_program_options *options, rp_program **program);
+RP_API rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
+                                   rp_program **program);
 
 /* Executors and plans of the program must have been destroyed before. NULL is ignored. */
 RP_API void rp_program_destroy(rp_program *program);
 
-/* What the planner sees: one micro-batch, forward and backward. Owned by the program. Parameters, inputs and optimizer
- * state are persistent; gradients of parameters are activations listed in the outputs, or persistent if they
- * accumulate. Costs are modelled from shapes. */
+/* What the planner sees: one micro-batch, forward and backward. Owned by the program. Parameters,
+ * inputs and optimizer state are persistent; gradients of parameters are activations listed in the
+ * outputs, or persistent if they accumulate. Costs are modelled from shapes. */
 RP_API const rp_graph *rp_program_graph(const rp_program *program);
 
 /* The trained parameters that get a gradient, in the order in which they were recorded. */
@@ -62,7 +71,8 @@ typedef struct rp_memory_report {
 } rp_memory_report;
 RP_API void rp_program_memory(const rp_program *program, rp_memory_report *report);
 
-/* Floating point operations of one run of every node, and of the forward nodes alone (2 a multiply-add). */
+/* Floating point operations of one run of every node, and of the forward nodes alone (2 a
+ * multiply-add). */
 RP_API void rp_program_flops(const rp_program *program, int64_t *all, int64_t *forward);
 
 #ifdef __cplusplus

@@ -8,9 +8,9 @@
  *   graph.h     the planner alone, for a framework that has its own tensors
  *   extend.h    for strategies, ops and backends: unstable
  *
- * Objects belong to a context and are destroyed before what they were made from: executor, plan, program, tape,
- * context. Every call documents its statuses; all share this: RP_OUT_OF_MEMORY wherever memory is taken, and
- * RP_INVALID_ARGUMENT for a NULL that is not allowed.
+ * Objects belong to a context and are destroyed before what they were made from: executor, plan,
+ * program, tape, context. Every call documents its statuses; all share this: RP_OUT_OF_MEMORY
+ * wherever memory is taken, and RP_INVALID_ARGUMENT for a NULL that is not allowed.
  */
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H

@@ -1,7 +1,7 @@
 /* Statuses: what every call that can fail returns.
  *
- * The library never exits, aborts or prints. A call that fails returns one of these and leaves a message in its
- * context (rp_context_message) that says what was wrong and what was expected.
+ * The library never exits, aborts or prints. A call that fails returns one of these and leaves a
+ * message in its context (rp_context_message) that says what was wrong and what was expected.
  */
 #ifndef REPRISE_STATUS_H
 #define REPRISE_STATUS_H

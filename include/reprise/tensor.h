@@ -39,7 +39,8 @@ typedef struct rp_shape {
 #ifndef __cplusplus
 /* RP_SHAPE(batch, seq, dim) */
 #define RP_SHAPE(...)                                                                              \
-    ((rp_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .dims = {__VA_ARGS__}})
+    ((rp_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
+                .dims = {__VA_ARGS__}})
 #endif
 #define RP_SCALAR rp_shape_scalar()
 RP_API rp_shape rp_shape_scalar(void);
@@ -48,8 +49,8 @@ RP_API rp_shape rp_shape_scalar(void);
 RP_API int64_t rp_shape_count(rp_shape shape);
 RP_API bool rp_shape_equal(rp_shape a, rp_shape b);
 
-/* A tensor of a tape: a number, copied freely, valid as long as the tape. id 0 is no tensor: what a call that failed
- * returns, and what stands for an optional argument that is absent. */
+/* A tensor of a tape: a number, copied freely, valid as long as the tape. id 0 is no tensor: what a
+ * call that failed returns, and what stands for an optional argument that is absent. */
 typedef struct rp_tensor {
     uint32_t id;
 } rp_tensor;

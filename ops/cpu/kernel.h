@@ -1,8 +1,10 @@
-/* CPU kernels are compiled once for each instruction set from the same source (CMakeLists.txt: baseline, AVX2 + FMA,
- * AVX-512); RP_CPU(add) is the kernel's name in the set being compiled. rp_cpu_kernels() chooses at run time.
+/* CPU kernels are compiled once for each instruction set from the same source (CMakeLists.txt:
+ * baseline, AVX2 + FMA, AVX-512); RP_CPU(add) is the kernel's name in the set being compiled.
+ * rp_cpu_kernels() chooses at run time.
  *
- * Rules: portable C with simd pragmas; threads from launch->threads; work is cut into pieces by shape, never by the
- * number of threads, and partial sums are added in the order of the pieces, so that the bits do not depend on it. */
+ * Rules: portable C with simd pragmas; threads from launch->threads; work is cut into pieces by
+ * shape, never by the number of threads, and partial sums are added in the order of the pieces, so
+ * that the bits do not depend on it. */
 #ifndef REPRISE_OPS_CPU_KERNEL_H
 #define REPRISE_OPS_CPU_KERNEL_H
 
