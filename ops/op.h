@@ -165,6 +165,8 @@ typedef struct rp_op_def {
     rp_status (*vjp)(rp_vjp *vjp); /* NULL: no gradient flows through */
     /* 2 a multiply-add; NULL: one an output element */
     int64_t (*flops)(const rp_op_call *call);
+    /* NULL: inputs and present outputs, once each */
+    int64_t (*bytes_moved)(const rp_op_call *call);
     /* bytes of scratch on the CPU, whatever the threads; NULL: 0 */
     int64_t (*workspace)(const rp_op_call *call);
     uint32_t accumulates; /* bit k: the kernel honours accumulate[k] */
@@ -179,10 +181,8 @@ RP_OP_LIST(RP_OP_DEF_EXTERN)
 /* The table; `op` must be below RP_OP_COUNT. */
 const rp_op_def *rp_op_get(rp_op op);
 
-/* Bytes read and written by one run: inputs and present outputs, once each. */
-int64_t rp_op_bytes_moved(const rp_op_call *call);
-
-/* FLOPs by the definition. */
+/* Bytes read and written by one run, and FLOPs, by the definition. */
+int64_t rp_op_bytes_moved(rp_op op, const rp_op_call *call);
 int64_t rp_op_flops(rp_op op, const rp_op_call *call);
 
 /* ---- Shapes in words ------------------------------------------------------------------------- */

@@ -1,0 +1,98 @@
+/* The CPU backend: memory from mmap with a guard page, kernels by instruction set, threads of OpenMP. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "backend.h"
+#include "cpu/dispatch.h"
+
+enum { ALIGNMENT = 64 };
+
+/* A block lies at the end of its pages, so that its last byte is the last one before the guard page: one element too
+ * far faults. Only its start is then less aligned than a page. */
+typedef struct placement {
+    size_t used;  /* bytes of the block, rounded up to ALIGNMENT */
+    size_t pages; /* the same, rounded up to pages */
+    size_t guard; /* bytes of the guard page */
+} placement;
+
+static bool place(size_t bytes, placement *place) {
+    const long page = sysconf(_SC_PAGESIZE);
+    place->guard = page > 0 ? (size_t)page : 4096;
+    if (bytes > SIZE_MAX / 2)
+        return false;
+    place->used = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    place->pages = (place->used + place->guard - 1) / place->guard * place->guard;
+    return true;
+}
+
+static rp_status cpu_allocate(rp_context *context, size_t bytes, void **block) {
+    placement p;
+    if (!place(bytes, &p))
+        return rp_fail(context, RP_OUT_OF_MEMORY, "out of memory: %zu bytes of tensors", bytes);
+    uint8_t *base =
+        mmap(NULL, p.pages + p.guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return rp_fail(context, RP_OUT_OF_MEMORY, "out of memory: %zu bytes of tensors", bytes);
+    if (mprotect(base + p.pages, p.guard, PROT_NONE) != 0) {
+        munmap(base, p.pages + p.guard);
+        return rp_fail(context, RP_OUT_OF_MEMORY, "out of memory: no guard page behind %zu bytes",
+                       bytes);
+    }
+    *block = base + (p.pages - p.used);
+    return RP_OK;
+}
+
+static void cpu_release(void *block, size_t bytes) {
+    placement p;
+    if (block != NULL && place(bytes, &p))
+        munmap((uint8_t *)block - (p.pages - p.used), p.pages + p.guard);
+}
+
+static void cpu_copy(void *destination, const void *source, size_t bytes) {
+    if (bytes > 0)
+        memcpy(destination, source, bytes);
+}
+
+static void cpu_fill(void *destination, uint8_t byte, size_t bytes) {
+    if (bytes > 0)
+        memset(destination, byte, bytes);
+}
+
+/* Debian's OpenMP build of OpenBLAS takes its number of threads from omp_get_max_threads, as our kernels do from their
+ * launch: one pool for both. */
+static int cpu_enter(int threads) {
+#ifdef _OPENMP
+    const int previous = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return previous;
+#else
+    return threads;
+#endif
+}
+
+static void cpu_leave(int previous) {
+#ifdef _OPENMP
+    omp_set_num_threads(previous);
+#else
+    (void)previous;
+#endif
+}
+
+const rp_backend rp_backend_cpu = {
+    .name = "cpu",
+    .alignment = ALIGNMENT,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .write = cpu_copy,
+    .read = cpu_copy,
+    .fill = cpu_fill,
+    .host_readable = true,
+    .enter = cpu_enter,
+    .leave = cpu_leave,
+    .kernels = rp_cpu_kernels,
+};

@@ -1,0 +1,61 @@
+/* The null backend: addresses without memory and no kernels. Plans of any size run on it, to be looked at or timed. */
+#include <string.h>
+
+#include "backend.h"
+
+enum { ALIGNMENT = 64 };
+
+/* Not NULL, and far from the end of the address space for any offset of 63 bits. Nobody reads it. */
+static rp_status null_allocate(rp_context *context, size_t bytes, void **block) {
+    if (bytes > (size_t)INT64_MAX - 4096)
+        return rp_fail(context, RP_OUT_OF_MEMORY, "null backend: %zu bytes do not fit 63 bits",
+                       bytes);
+    *block = (void *)(uintptr_t)4096;
+    return RP_OK;
+}
+
+static void null_release(void *block, size_t bytes) {
+    (void)block;
+    (void)bytes;
+}
+
+static void null_write(void *destination, const void *source, size_t bytes) {
+    (void)destination;
+    (void)source;
+    (void)bytes;
+}
+
+static void null_read(void *destination, const void *source, size_t bytes) {
+    (void)source;
+    if (bytes > 0)
+        memset(destination, 0, bytes);
+}
+
+static void null_fill(void *destination, uint8_t byte, size_t bytes) {
+    (void)destination;
+    (void)byte;
+    (void)bytes;
+}
+
+static int null_enter(int threads) {
+    (void)threads;
+    return 0;
+}
+
+static void null_leave(int previous) {
+    (void)previous;
+}
+
+const rp_backend rp_backend_null = {
+    .name = "null",
+    .alignment = ALIGNMENT,
+    .allocate = null_allocate,
+    .release = null_release,
+    .write = null_write,
+    .read = null_read,
+    .fill = null_fill,
+    .host_readable = false,
+    .enter = null_enter,
+    .leave = null_leave,
+    .kernels = NULL,
+};
