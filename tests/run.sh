@@ -1,0 +1,93 @@
+#!/bin/bash
+# Installs what is missing, builds, and runs every test.
+#   tests/run.sh          gcc: everything; clang and ASan + UBSan: every test; under 15 minutes on two cores
+#   tests/run.sh --long   also ThreadSanitizer, and what the tests leave out to save time (RP_TEST_LONG=1)
+# Build trees: build-tests/<name>; logs beside them. Ends with "N passed, N failed" and returns non-zero on any failure.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+long=0
+for argument in "$@"; do
+  case $argument in
+  --long) long=1 ;;
+  --help | -h)
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  *)
+    echo "tests/run.sh: unknown argument $argument (--help lists them)" >&2
+    exit 2
+    ;;
+  esac
+done
+[ $long = 1 ] && export RP_TEST_LONG=1
+
+bash .ci/install.sh || exit 1
+
+jobs=$(nproc 2>/dev/null || echo 2)
+passed=0 failed=0 skipped=0 broken=()
+
+# Sums what ctest reports of one tree: for a CUnit program the tests of its summary, for anything else one. A program
+# that died counts as a failure besides what its summary says, one that could not start as well.
+count() { # JUnit file
+  awk '
+    /<testcase / { p = 0; f = 0; seen = 0; absent = 0; match($0, /status="[a-z]*"/); status = substr($0, RSTART + 8, RLENGTH - 9) }
+    /<skipped / { absent = !/SKIP_RETURN_CODE/ }
+    { sub(/<system-out>/, "") }
+    $1 == "tests" && NF == 6 && $2 ~ /^[0-9]+$/ { seen = 1; p += $4; f += $5 }
+    /<\/testcase>/ {
+      if (status == "run") { P += seen ? p : 1; F += f }
+      else if (status == "fail") { P += p; F += f > 0 ? f : 1 }
+      else if (absent) F++
+      else S++
+    }
+    END { print P + 0, F + 0, S + 0 }' "$1"
+}
+
+# Configures, builds and tests one tree. What fails is told and does not stop the others.
+tree() { # name, ctest arguments as one word, then cmake arguments
+  local name=$1 select=$2 dir=build-tests/$1 start=$SECONDS
+  shift 2
+  mkdir -p "$dir"
+  echo "=== $name: building"
+  if ! cmake -G Ninja -S . -B "$dir" -DREPRISE_WERROR=ON "$@" >"$dir/configure.log" 2>&1; then
+    cat "$dir/configure.log"
+    broken+=("$name does not configure")
+    return
+  fi
+  if ! cmake --build "$dir" -j "$jobs" >"$dir/build.log" 2>&1; then
+    grep -vE '^\[[0-9]+/[0-9]+\] ' "$dir/build.log" | tail -n 100
+    broken+=("$name does not build")
+    return
+  fi
+  echo "=== $name: built in $((SECONDS - start)) s, testing"
+  rm -f "$dir/results.xml"
+  # shellcheck disable=SC2086
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error --output-junit results.xml \
+    --test-output-size-passed 4194304 --test-output-size-failed 4194304 $select || broken+=("$name has tests that fail")
+  local p=0 f=0 s=0
+  [ ! -f "$dir/results.xml" ] || read -r p f s < <(count "$dir/results.xml")
+  [ "$p" -gt 0 ] || broken+=("$name ran no test")
+  [ "$s" = 0 ] || [ -z "${CI:-}" ] || broken+=("$name skipped a check, which CI must not")
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  summary+=("$(printf '%-10s %6d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$s" $((SECONDS - start)))")
+}
+
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+summary=()
+tree gcc "" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=gcc
+tree clang "-LE check" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang
+tree sanitize "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DREPRISE_SANITIZE=address,undefined
+if [ $long = 1 ]; then
+  tree thread "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DREPRISE_SANITIZE=thread
+fi
+
+echo
+printf '%s\n' "${summary[@]}"
+[ ${#broken[@]} -eq 0 ] || printf 'problem: %s\n' "${broken[@]}"
+echo "took $SECONDS s"
+# What did not build or run at all counts as a failure, too.
+[ ${#broken[@]} -gt 0 ] && [ $failed = 0 ] && failed=${#broken[@]}
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]
