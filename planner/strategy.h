@@ -22,9 +22,13 @@ typedef struct rp_candidate {
 rp_status rp_candidates_create(const rp_graph *graph, rp_candidates **set);
 void rp_candidates_destroy(rp_candidates *set);
 
-/* Copies the schedule into the set unless it is dominated. It need not be verified: plan.c does
- * that. */
+/* Measures the schedule with the verifier and copies it into the set unless a member beats it in
+ * peak and cost, or equals it in both. A schedule that breaks a rule is refused with the verifier's
+ * status and message. */
 rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule);
+
+/* Whether an offer with this measure would be kept: saves building schedules for nothing. */
+bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure);
 
 /* In order of rising cost and falling live peak. */
 size_t rp_candidates_count(const rp_candidates *set);
@@ -42,6 +46,11 @@ typedef struct rp_strategy {
 #include "strategy_list.h"
 RP_STRATEGY_LIST(RP_STRATEGY_PROTOTYPE)
 #undef RP_STRATEGY_PROTOTYPE
+
+/* The schedule without recompute: each value dropped right behind its last reader, or its writer if
+ * nothing reads it. It does not look at marks: it is the yardstick, and the strategy keep-all where
+ * no mark asks for more. */
+rp_status rp_keep_all_schedule(const rp_graph *graph, rp_schedule *schedule);
 
 /* "uniform:2" -> the row and 2. RP_INVALID_ARGUMENT names what is known. */
 rp_status rp_strategy_find(rp_context *context, const char *text, const rp_strategy **strategy,

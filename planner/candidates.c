@@ -1,0 +1,116 @@
+/* The family of schedules that a strategy proposes: kept sorted, without members that another one
+ * beats. */
+#include "strategy.h"
+#include "verify.h"
+
+#include <string.h>
+
+typedef struct member {
+    rp_candidate measure;
+    rp_step *steps;
+    size_t count;
+} member;
+
+struct rp_candidates {
+    const rp_graph *graph;
+    member *members; /* rising cost, falling peak, both strictly */
+    size_t count, capacity;
+};
+
+rp_status rp_candidates_create(const rp_graph *graph, rp_candidates **set) {
+    *set = rp_alloc(graph->context, 1, sizeof **set);
+    if (*set == NULL)
+        return rp_fail_memory(graph->context, "a family of schedules");
+    (*set)->graph = graph;
+    return RP_OK;
+}
+
+void rp_candidates_destroy(rp_candidates *set) {
+    if (set == NULL)
+        return;
+    rp_context *const context = set->graph->context;
+    for (size_t i = 0; i < set->count; i++)
+        rp_free(context, set->members[i].steps);
+    rp_free(context, set->members);
+    rp_free(context, set);
+}
+
+/* How many members cost less than `cost`: the place of a new one. */
+static size_t count_cheaper(const rp_candidates *set, int64_t cost) {
+    size_t low = 0, high = set->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (set->members[middle].measure.recompute_cost_ns < cost)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure) {
+    const size_t place = count_cheaper(set, measure.recompute_cost_ns);
+    /* The peak falls along the family, so the last of the cheaper ones has the smallest of theirs,
+     * and of those that cost the same or more only one of equal cost can be as good. */
+    if (place > 0 && set->members[place - 1].measure.live_peak_bytes <= measure.live_peak_bytes)
+        return false;
+    if (place == set->count)
+        return true;
+    const rp_candidate *next = &set->members[place].measure;
+    return next->recompute_cost_ns > measure.recompute_cost_ns ||
+           next->live_peak_bytes > measure.live_peak_bytes;
+}
+
+/* Makes room at `place` for a member with this peak: those behind it that do not have a smaller
+ * peak go. There is one entry more than members before the call. */
+static void replace_beaten(rp_candidates *set, size_t place, int64_t peak) {
+    size_t end = place;
+    for (; end < set->count && set->members[end].measure.live_peak_bytes >= peak; end++)
+        rp_free(set->graph->context, set->members[end].steps);
+    memmove(set->members + place + 1, set->members + end, (set->count - end) * sizeof(member));
+    set->count -= end - place;
+}
+
+rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule) {
+    rp_context *const context = set->graph->context;
+    rp_verdict verdict;
+    const rp_status status =
+        rp_verify_schedule(set->graph, schedule->steps, schedule->count, &verdict);
+    if (status != RP_OK)
+        return status;
+    const rp_candidate measure = {verdict.live_peak_bytes, verdict.recompute_cost_ns};
+    if (!rp_candidates_wants(set, measure))
+        return RP_OK;
+    if (!rp_reserve(context, &set->members, &set->capacity, set->count + 1, sizeof(member)))
+        return rp_fail_memory(context, "a family of schedules");
+    member fresh = {measure, rp_resize(context, NULL, schedule->count, sizeof(rp_step)),
+                    schedule->count};
+    if (fresh.steps == NULL)
+        return rp_fail_memory(context, "a schedule of a family");
+    if (schedule->count > 0)
+        memcpy(fresh.steps, schedule->steps, schedule->count * sizeof(rp_step));
+    const size_t place = count_cheaper(set, measure.recompute_cost_ns);
+    replace_beaten(set, place, measure.live_peak_bytes);
+    set->members[place] = fresh;
+    set->count++;
+    return RP_OK;
+}
+
+size_t rp_candidates_count(const rp_candidates *set) {
+    return set->count;
+}
+
+rp_candidate rp_candidates_get(const rp_candidates *set, size_t i) {
+    return set->members[i].measure;
+}
+
+rp_status rp_candidates_build(const rp_candidates *set, size_t i, rp_schedule *schedule) {
+    const member *from = &set->members[i];
+    rp_context *const context = set->graph->context;
+    if (!rp_reserve(context, &schedule->steps, &schedule->capacity, from->count, sizeof(rp_step)))
+        return rp_fail_memory(context, "a schedule of a family");
+    if (from->count > 0)
+        memcpy(schedule->steps, from->steps, from->count * sizeof(rp_step));
+    schedule->count = from->count;
+    return RP_OK;
+}
