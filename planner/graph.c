@@ -273,6 +273,10 @@ int64_t rp_graph_total_cost_ns(const rp_graph *graph) {
     return graph->total_cost_ns;
 }
 
+int64_t rp_graph_alignment(const rp_graph *graph) {
+    return graph->alignment;
+}
+
 int64_t rp_graph_persistent_bytes(const rp_graph *graph) {
     return graph->persistent_bytes;
 }

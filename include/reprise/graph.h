@@ -119,6 +119,9 @@ RP_API uint64_t rp_graph_hash(const rp_graph *graph);
 /* The cost of running every node once. */
 RP_API int64_t rp_graph_total_cost_ns(const rp_graph *graph);
 
+/* What every size is rounded up to. */
+RP_API int64_t rp_graph_alignment(const rp_graph *graph);
+
 /* Rounded-up bytes of all persistent values. */
 RP_API int64_t rp_graph_persistent_bytes(const rp_graph *graph);
 
