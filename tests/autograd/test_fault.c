@@ -1,0 +1,102 @@
+/* The n-th allocation fails, for every n, from recording to destroying; and a check that the sweep
+ * itself sees what it looks for. */
+#include "fault.h"
+#include "unit.h"
+
+#include <string.h>
+
+/* ---- The sweep sees planted faults ----------------------------------------------------------- */
+
+typedef struct planted {
+    enum { PLANTED_NOTHING, PLANTED_LEAK, PLANTED_SILENCE, PLANTED_STATUS } what;
+    void *leaked;
+} planted;
+
+/* Two blocks; what is planted goes wrong when the second one is refused. */
+static rp_status two_blocks(rp_context *context, void *user) {
+    planted *plan = user;
+    void *first = rp_alloc(context, 10, 1);
+    if (first == NULL)
+        return rp_fail_memory(context, "the first block");
+    void *second = rp_alloc(context, 10, 1);
+    if (second == NULL) {
+        if (plan->what == PLANTED_LEAK)
+            plan->leaked = first;
+        else
+            rp_free(context, first);
+        if (plan->what == PLANTED_SILENCE)
+            return RP_OUT_OF_MEMORY;
+        return plan->what == PLANTED_STATUS ? rp_fail(context, RP_BAD_STATE, "the second block")
+                                            : rp_fail_memory(context, "the second block");
+    }
+    rp_free(context, second);
+    rp_free(context, first);
+    return RP_OK;
+}
+
+static void check_planted(int what, const char *wanted) {
+    planted plan = {.what = what};
+    const char *problem = rp_fault_problem(two_blocks, &plan, 3, 3);
+    RP_CHECK_STRING(problem ? problem : "nothing", wanted);
+    rp_faulty_memory memory = {0};
+    const rp_allocator allocator = rp_faulty_allocator(&memory);
+    allocator.resize(allocator.user, plan.leaked, 0);
+}
+
+static void test_sweep_sees_leak_silence_and_wrong_status(void) {
+    planted nothing = {.what = PLANTED_NOTHING};
+    check_planted(PLANTED_NOTHING, "nothing");
+    check_planted(PLANTED_LEAK, "a leak");
+    check_planted(PLANTED_SILENCE, "no message");
+    check_planted(PLANTED_STATUS, "RP_BAD_STATE");
+    RP_CHECK_STRING(rp_fault_problem(two_blocks, &nothing, 4, 4), "no allocation failed");
+}
+
+static void test_allocator_sees_damage_and_moves_blocks(void) {
+    rp_faulty_memory memory = {0};
+    const rp_allocator allocator = rp_faulty_allocator(&memory);
+    char *block = allocator.resize(allocator.user, NULL, 5);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    memcpy(block, "1234", 5);
+    char *moved = allocator.resize(allocator.user, block, 6);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(moved);
+    RP_CHECK_STRING(moved, "1234");
+    RP_CHECK_EQUAL(memory.live, 1);
+    RP_CHECK_EQUAL(memory.misused, false);
+    const char behind = moved[6];
+    moved[6] ^= 1; /* one byte too far, inside the guard */
+    allocator.resize(allocator.user, moved, 0);
+    RP_CHECK_EQUAL(memory.misused, true);
+    moved[6] = behind;
+    allocator.resize(allocator.user, moved, 0);
+    RP_CHECK_EQUAL(memory.live, 0);
+}
+
+/* ---- The library ----------------------------------------------------------------------------- */
+
+static rp_status helpers_of_the_context(rp_context *context, void *user) {
+    (void)user;
+    int *array = NULL;
+    size_t capacity = 0;
+    rp_status status = RP_OK;
+    char *copy = rp_copy_string(context, "text");
+    if (copy == NULL)
+        return rp_fail_memory(context, "a copy");
+    for (size_t i = 0; i < 1000 && status == RP_OK; i++)
+        if (!rp_reserve(context, &array, &capacity, i + 1, sizeof *array))
+            status = rp_fail_memory(context, "the array");
+    rp_free(context, array);
+    rp_free(context, copy);
+    return status;
+}
+
+static void test_every_allocation_of_the_context_may_fail(void) {
+    rp_fault_sweep("context", helpers_of_the_context, NULL);
+}
+
+static const rp_test tests[] = {
+    RP_TEST(test_sweep_sees_leak_silence_and_wrong_status),
+    RP_TEST(test_allocator_sees_damage_and_moves_blocks),
+    RP_TEST(test_every_allocation_of_the_context_may_fail),
+};
+RP_SUITE(fault, tests)
