@@ -1,5 +1,5 @@
-/* gelu, tanh, sigmoid, relu, silu. Backward takes (kept, gradient of y); what is kept is x for gelu and silu, and y for
- * the others, whose derivative is cheaper from it. */
+/* gelu, tanh, sigmoid, relu, silu. Backward takes (kept, gradient of y); what is kept is x for gelu
+ * and silu, and y for the others, whose derivative is cheaper from it. */
 #include "define.h"
 
 /* Arithmetic operations an element, an exponential counted as ten. */

@@ -19,6 +19,7 @@ const rp_op_def rp_op_def_add = {
     .name = "add",
     .infer = add_infer,
     .vjp = add_vjp,
+    .accumulates = 1,
     .inplace_count = 2,
     .inplace = {{0, 0}, {0, 1}},
 };

@@ -1,5 +1,5 @@
-/* cross_entropy (logits, targets) -> loss and the log-sum-exp of each row; backward takes (logits, targets, log-sum-exp,
- * gradient of the loss). Probabilities are never stored. */
+/* cross_entropy (logits, targets) -> loss and the log-sum-exp of each row; backward takes (logits,
+ * targets, log-sum-exp, gradient of the loss). Probabilities are never stored. */
 #include "define.h"
 
 static rp_status cross_entropy_infer(rp_context *context, rp_op_call *call) {

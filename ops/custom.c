@@ -1,6 +1,6 @@
-/* The caller's ops. custom takes and gives what was declared when it was recorded. custom_backward takes the forward
- * inputs, the forward outputs (each absent if the op does not read it) and the gradients of the outputs, in this order,
- * and gives the gradients of the inputs. */
+/* The caller's ops. custom takes and gives what was declared when it was recorded. custom_backward
+ * takes the forward inputs, the forward outputs (each absent if the op does not read it) and the
+ * gradients of the outputs, in this order, and gives the gradients of the inputs. */
 #include "define.h"
 
 static rp_status custom_infer(rp_context *context, rp_op_call *call) {

@@ -1,4 +1,5 @@
-/* What definitions share: checks with words, saturating sizes, the cut of reductions, emitting one gradient. */
+/* What definitions share: checks with words, saturating sizes, the cut of reductions, emitting one
+ * gradient. */
 #ifndef REPRISE_OPS_DEFINE_H
 #define REPRISE_OPS_DEFINE_H
 

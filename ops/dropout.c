@@ -1,4 +1,5 @@
-/* dropout: its own backward, since a pure function of (seed, step, micro-batch, stream, index) draws the mask. */
+/* dropout: its own backward, since a pure function of (seed, step, micro-batch, stream, index)
+ * draws the mask. */
 #include "define.h"
 
 static rp_status dropout_infer(rp_context *context, rp_op_call *call) {

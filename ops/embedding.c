@@ -1,4 +1,5 @@
-/* embedding (table, ids) -> rows, and embedding_backward (ids, gradient of the rows) -> gradient of the table. */
+/* embedding (table, ids) -> rows, and embedding_backward (ids, gradient of the rows) -> gradient of
+ * the table. */
 #include "define.h"
 
 static rp_status embedding_infer(rp_context *context, rp_op_call *call) {

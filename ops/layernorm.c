@@ -1,6 +1,7 @@
-/* layernorm (x, weight, bias or absent) -> y and statistics [rows, 2]: mean and 1 / sqrt(variance + eps) of each row.
- * layernorm_backward (x, statistics, weight, gradient of y) -> gradients of x, weight and bias, each present or not;
- * weight may be absent when the gradient of x is, x and statistics never. */
+/* layernorm (x, weight, bias or absent) -> y and statistics [rows, 2]: mean and 1 / sqrt(variance +
+ * eps) of each row. layernorm_backward (x, statistics, weight, gradient of y) -> gradients of x,
+ * weight and bias, each present or not; weight may be absent when the gradient of x is, x and
+ * statistics never. */
 #include "define.h"
 
 static rp_status layernorm_infer(rp_context *context, rp_op_call *call) {

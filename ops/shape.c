@@ -162,8 +162,8 @@ static rp_status view_infer(rp_context *context, rp_op_call *call) {
     return RP_OK;
 }
 
-/* A view of a part of x is a slice of the first dimension that is not 1. The elements of one index of it must not be
- * cut apart: no slice of a tensor does. */
+/* A view of a part of x is a slice of the first dimension that is not 1. The elements of one index
+ * of it must not be cut apart: no slice of a tensor does. */
 static rp_status emit_slice_backward(rp_vjp *vjp) {
     const rp_shape x = vjp->call->in[0].shape;
     int axis = 0;

@@ -1,4 +1,5 @@
-/* sum (times a factor: sum and mean), its backward, sum_leading (the gradient of what was repeated), loss_seed. */
+/* sum (times a factor: sum and mean), its backward, sum_leading (the gradient of what was
+ * repeated), loss_seed. */
 #include "define.h"
 
 static rp_status sum_infer(rp_context *context, rp_op_call *call) {

@@ -1,5 +1,6 @@
-/* Stands in for definitions that have not been written yet, so that everything links. Last in the list of sources: a
- * definition of the same name replaces it. Goes away with the last missing op. */
+/* Stands in for definitions that have not been written yet, so that everything links. Last in the
+ * list of sources: a definition of the same name replaces it. Goes away with the last missing op.
+ */
 #include "op.h"
 
 #define WEAK_DEF(id, name)                                                                         \

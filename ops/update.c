@@ -1,7 +1,8 @@
 /* Updates of parameters, run between steps: no shapes to infer, no gradients.
  *   adamw        (p, g, m, v) -> p, m, v    in place
  *   sgd          (p, g) -> p                in place
- *   sum_squares  (g) -> one double, the sum of the squares of all elements; its slot has no dtype for it and is declared
+ *   sum_squares  (g) -> one double, the sum of the squares of all elements; its slot has no dtype
+ *     for it and is declared
  *                as f32 [2], aligned to 8 bytes */
 #include "define.h"
 

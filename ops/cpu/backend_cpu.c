@@ -1,4 +1,5 @@
-/* The CPU backend: memory from mmap with a guard page, kernels by instruction set, threads of OpenMP. */
+/* The CPU backend: memory from mmap with a guard page, kernels by instruction set, threads of
+ * OpenMP. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,8 +13,8 @@
 
 enum { ALIGNMENT = 64 };
 
-/* A block lies at the end of its pages, so that its last byte is the last one before the guard page: one element too
- * far faults. Only its start is then less aligned than a page. */
+/* A block lies at the end of its pages, so that its last byte is the last one before the guard
+ * page: one element too far faults. Only its start is then less aligned than a page. */
 typedef struct placement {
     size_t used;  /* bytes of the block, rounded up to ALIGNMENT */
     size_t pages; /* the same, rounded up to pages */
@@ -63,8 +64,8 @@ static void cpu_fill(void *destination, uint8_t byte, size_t bytes) {
         memset(destination, byte, bytes);
 }
 
-/* Debian's OpenMP build of OpenBLAS takes its number of threads from omp_get_max_threads, as our kernels do from their
- * launch: one pool for both. */
+/* Debian's OpenMP build of OpenBLAS takes its number of threads from omp_get_max_threads, as our
+ * kernels do from their launch: one pool for both. */
 static int cpu_enter(int threads) {
 #ifdef _OPENMP
     const int previous = omp_get_max_threads();

@@ -1,4 +1,5 @@
-/* Chooses the instruction set at run time. Asked anew each time: no state, and it costs nanoseconds. */
+/* Chooses the instruction set at run time. Asked anew each time: no state, and it costs
+ * nanoseconds. */
 #include "dispatch.h"
 
 extern const rp_kernel rp_cpu_table_baseline[RP_OP_COUNT];

@@ -1,5 +1,5 @@
-/* Stands in for kernels that have not been written yet, so that everything links. Last in the list of sources. Goes
- * away with the last missing kernel. */
+/* Stands in for kernels that have not been written yet, so that everything links. Last in the list
+ * of sources. Goes away with the last missing kernel. */
 #include "kernel.h"
 
 #define WEAK_KERNEL(id, name)                                                                      \

@@ -1,11 +1,12 @@
-/* exp, tanh, sigmoid and the normal distribution in single precision, as straight-line code that loops vectorise: no
- * branch, no table, no call. The polynomials are minimax fits made for this file (Lawson's iteration on the relative
- * error, coefficients rounded to float one by one). NaN gives NaN, infinities their limits.
+/* exp, tanh, sigmoid and the normal distribution in single precision, as straight-line code that
+ * loops vectorise: no branch, no table, no call. The polynomials are minimax fits made for this
+ * file (Lawson's iteration on the relative error, coefficients rounded to float one by one). NaN
+ * gives NaN, infinities their limits.
  *
- * Largest errors against double precision, in units in the last place of the result, over the whole line (a unit of a
- * subnormal result is the smallest subnormal); tests/ops/test_math.c checks them:
+ * Largest errors against double precision, in units in the last place of the result, over the whole
+ * line (a unit of a subnormal result is the smallest subnormal); tests/ops/test_math.c checks them:
  *   rp_math_exp 1.1, rp_math_tanh 2.6, rp_math_sigmoid 2.4, rp_math_cdf 4.7
- */
+ * / */
 #ifndef REPRISE_OPS_CPU_VECTOR_MATH_H
 #define REPRISE_OPS_CPU_VECTOR_MATH_H
 
@@ -37,8 +38,8 @@ static inline float rp_math_power_of_two(int32_t n) {
     return rp_math_float((n + 127) << 23);
 }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: adding 1.5 2^23 rounds to an integer and leaves it in the low bits. ln 2 in two
- * parts, the first with zeros at its end: n times it is exact. */
+/* x = n ln 2 + r with |r| <= ln 2 / 2: adding 1.5 2^23 rounds to an integer and leaves it in the
+ * low bits. ln 2 in two parts, the first with zeros at its end: n times it is exact. */
 typedef struct rp_math_reduced {
     int32_t n;
     float r;
@@ -108,9 +109,10 @@ static inline float rp_math_cdf_center(float square) {
     return p;
 }
 
-/* With z = |x| / sqrt 2: (1 + 2 z) e^(z^2) erfc(z) as a polynomial in u = (z - 2) / (z + 2) (after Shepherd and
- * Laframboise 1981); relative error of the fit 1.8e-8 for z <= 10.5, beyond which erfc(z) is 0 in single precision.
- * x^2 in two parts, the first exact, so that far out e^(-x^2 / 2) keeps its accuracy. */
+/* With z = |x| / sqrt 2: (1 + 2 z) e^(z^2) erfc(z) as a polynomial in u = (z - 2) / (z + 2) (after
+ * Shepherd and Laframboise 1981); relative error of the fit 1.8e-8 for z <= 10.5, beyond which
+ * erfc(z) is 0 in single precision. x^2 in two parts, the first exact, so that far out e^(-x^2 / 2)
+ * keeps its accuracy. */
 static inline rp_math_normal rp_math_normal_at(float x) {
     float a = rp_math_abs(x);
     a = a > 14.5f ? 14.5f : a;

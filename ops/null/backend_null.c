@@ -1,11 +1,13 @@
-/* The null backend: addresses without memory and no kernels. Plans of any size run on it, to be looked at or timed. */
+/* The null backend: addresses without memory and no kernels. Plans of any size run on it, to be
+ * looked at or timed. */
 #include <string.h>
 
 #include "backend.h"
 
 enum { ALIGNMENT = 64 };
 
-/* Not NULL, and far from the end of the address space for any offset of 63 bits. Nobody reads it. */
+/* Not NULL, and far from the end of the address space for any offset of 63 bits. Nobody reads it.
+ */
 static rp_status null_allocate(rp_context *context, size_t bytes, void **block) {
     if (bytes > (size_t)INT64_MAX - 4096)
         return rp_fail(context, RP_OUT_OF_MEMORY, "null backend: %zu bytes do not fit 63 bits",

@@ -1,0 +1,120 @@
+/* gelu, tanh, sigmoid, relu, silu: x [n] -> y [n]; backward: (x or y) [n], dy [n] -> dx [n].
+ * Kept: x for gelu and silu, whose derivative is no function of y; y for the others. */
+#include "loops.h"
+#include "vector_math.h"
+
+/* gelu by tanh is x sigmoid(2 g(x)) with g(x) = sqrt(2/pi) (x + 0.044715 x^3); C1, C3: 2 g's
+ * coefficients. */
+#define C1 1.5957691216f
+#define C3 0.0713548162726f
+
+static inline float gelu_tanh(float x) {
+    return x * rp_math_sigmoid(x * (C1 + C3 * x * x));
+}
+
+static inline float gelu_tanh_slope(float x) {
+    const float s = rp_math_sigmoid(x * (C1 + C3 * x * x));
+    /* Beyond 100 the second term is 0, and must not become 0 times infinity. */
+    const float square = x * x > 1e4f ? 1e4f : x * x;
+    return s + x * s * (1.0f - s) * (C1 + 3.0f * C3 * square);
+}
+
+static inline float gelu_erf(float x) {
+    return x * rp_math_cdf(x);
+}
+
+static inline float gelu_erf_slope(float x) {
+    const rp_math_normal normal = rp_math_normal_at(x);
+    return normal.cdf + x * (0.398942280f * normal.gauss);
+}
+
+static inline float silu(float x) {
+    return x * rp_math_sigmoid(x);
+}
+
+static inline float silu_slope(float x) {
+    const float s = rp_math_sigmoid(x);
+    return s * (1.0f + x * (1.0f - s));
+}
+
+static inline float relu(float x) {
+    return x < 0.0f ? 0.0f : x;
+}
+
+/* A dead unit gives 0 whatever arrives, NaN too. */
+static inline float relu_gradient(float y, float dy) {
+    return y <= 0.0f ? 0.0f : dy;
+}
+
+static inline float gelu_tanh_gradient(float x, float dy) {
+    return dy * gelu_tanh_slope(x);
+}
+
+static inline float gelu_erf_gradient(float x, float dy) {
+    return dy * gelu_erf_slope(x);
+}
+
+static inline float silu_gradient(float x, float dy) {
+    return dy * silu_slope(x);
+}
+
+static inline float tanh_gradient(float y, float dy) {
+    return dy * (1.0f - y * y);
+}
+
+static inline float sigmoid_gradient(float y, float dy) {
+    return dy * (y * (1.0f - y));
+}
+
+#define FORWARD_RANGE(name, function)                                                              \
+    static void name##_range(const rp_launch *launch, int64_t begin, int64_t end) {                \
+        const float *x = launch->in[0];                                                            \
+        float *y = launch->out[0];                                                                 \
+        _Pragma("omp simd") for (int64_t i = begin; i < end; i++) y[i] = function(x[i]);           \
+    }
+#define BACKWARD_RANGE(name, gradient)                                                             \
+    static void name##_backward_range(const rp_launch *launch, int64_t begin, int64_t end) {       \
+        const float *kept = launch->in[0], *dy = launch->in[1];                                    \
+        const float *sum = rp_accumulated(launch, 0);                                              \
+        float *dx = launch->out[0];                                                                \
+        RP_LOOP(dx, sum, begin, end, gradient(kept[i], dy[i]));                                    \
+    }
+#define RANGES(name, function, gradient)                                                           \
+    FORWARD_RANGE(name, function) BACKWARD_RANGE(name, gradient)
+
+RANGES(gelu_tanh, gelu_tanh, gelu_tanh_gradient)
+RANGES(gelu_erf, gelu_erf, gelu_erf_gradient)
+RANGES(tanh, rp_math_tanh, tanh_gradient)
+RANGES(sigmoid, rp_math_sigmoid, sigmoid_gradient)
+RANGES(relu, relu, relu_gradient)
+RANGES(silu, silu, silu_gradient)
+
+static rp_status run(const rp_launch *launch, rp_range_body body) {
+    RP_TRY(rp_require_f32(launch));
+    rp_for_chunks(launch, rp_info_count(&launch->call.out[0]), body);
+    return RP_OK;
+}
+
+static bool is_erf(const rp_launch *launch) {
+    return launch->call.params->gelu.form == RP_GELU_ERF;
+}
+
+rp_status RP_CPU(gelu)(const rp_launch *launch) {
+    return run(launch, is_erf(launch) ? gelu_erf_range : gelu_tanh_range);
+}
+
+rp_status RP_CPU(gelu_backward)(const rp_launch *launch) {
+    return run(launch, is_erf(launch) ? gelu_erf_backward_range : gelu_tanh_backward_range);
+}
+
+#define KERNELS(name)                                                                              \
+    rp_status RP_CPU(name)(const rp_launch *launch) {                                              \
+        return run(launch, name##_range);                                                          \
+    }                                                                                              \
+    rp_status RP_CPU(name##_backward)(const rp_launch *launch) {                                   \
+        return run(launch, name##_backward_range);                                                 \
+    }
+KERNELS(tanh)
+KERNELS(sigmoid)
+KERNELS(relu)
+KERNELS(silu)

@@ -1,0 +1,76 @@
+/* How kernels go through memory: elementwise work in chunks, row work in rows, each chunk or row by
+ * one thread.
+ *
+ * Chunks have a fixed length, so which elements fall into the vector part of a loop and which into
+ * its remainder does not depend on the number of threads. `#pragma omp simd` says what the compiler
+ * cannot see: an output may be an input (exactly, not shifted), so element i of all arrays is read
+ * before element i is written. */
+#ifndef REPRISE_OPS_CPU_LOOPS_H
+#define REPRISE_OPS_CPU_LOOPS_H
+
+#include "define.h"
+#include "kernel.h"
+
+/* Elements of a chunk. */
+#define RP_CPU_CHUNK 4096
+
+/* Work on elements [begin, end). */
+typedef void (*rp_range_body)(const rp_launch *launch, int64_t begin, int64_t end);
+
+/* Threads that are worth waking for so many elements. */
+static inline int rp_cpu_threads(const rp_launch *launch, int64_t elements) {
+    return elements < RP_CPU_SERIAL || launch->threads < 1 ? 1 : launch->threads;
+}
+
+/* Calls `body` for all chunks of [0, n). */
+static inline void rp_for_chunks(const rp_launch *launch, int64_t n, rp_range_body body) {
+    const int64_t chunks = n / RP_CPU_CHUNK + (n % RP_CPU_CHUNK != 0);
+#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, n))
+    for (int64_t c = 0; c < chunks; c++) {
+        const int64_t begin = c * RP_CPU_CHUNK;
+        const int64_t rest = n - begin;
+        body(launch, begin, begin + (rest < RP_CPU_CHUNK ? rest : RP_CPU_CHUNK));
+    }
+}
+
+/* Calls `body` for each of [0, n) pieces of work, `elements` in all, one at a time. */
+static inline void rp_for_each(const rp_launch *launch, int64_t n, int64_t elements,
+                               rp_range_body body) {
+#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, elements))
+    for (int64_t i = 0; i < n; i++)
+        body(launch, i, i + 1);
+}
+
+/* What is added to output k, or NULL. */
+static inline const void *rp_accumulated(const rp_launch *launch, size_t k) {
+    return launch->accumulate != NULL ? launch->accumulate[k] : NULL;
+}
+
+/* f32 is what there is a kernel for today. */
+static inline bool rp_all_f32(const rp_tensor_info *infos, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (infos[i].dtype != RP_F32 && infos[i].dtype != RP_NO_DTYPE)
+            return false;
+    return true;
+}
+
+/* RP_UNSUPPORTED unless inputs and outputs are f32 or absent. */
+static inline rp_status rp_require_f32(const rp_launch *launch) {
+    return rp_all_f32(launch->call.in, launch->call.in_count) &&
+                   rp_all_f32(launch->call.out, launch->call.out_count)
+               ? RP_OK
+               : RP_UNSUPPORTED;
+}
+
+/* One loop, with and without accumulation: out[i] = (sum[i] +) expression of i. */
+#define RP_LOOP(out, sum, begin, end, expression)                                                  \
+    do {                                                                                           \
+        if ((sum) == NULL) {                                                                       \
+            _Pragma("omp simd") for (int64_t i = (begin); i < (end); i++)(out)[i] = (expression);  \
+        } else {                                                                                   \
+            _Pragma("omp simd") for (int64_t i = (begin); i < (end); i++)(out)[i] =                \
+                (sum)[i] + (expression);                                                           \
+        }                                                                                          \
+    } while (0)
+
+#endif
