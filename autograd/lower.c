@@ -1,0 +1,294 @@
+/* Lowering: the program's list becomes the planner's graph, one node for one node. What the planner needs to know of a
+ * node is bytes, cost, what may run again and which outputs may lie where which inputs were. */
+#include <string.h>
+
+#include "cost.h"
+#include "program.h"
+
+enum { ALIGNMENT = 64 };
+
+/* Scratch for one node at a time. */
+typedef struct lowering {
+    rp_program *program;
+    rp_text text;
+    rp_tensor_info *infos;
+    size_t info_capacity;
+    uint32_t *values; /* inputs without repetition, then outputs */
+    size_t value_capacity;
+    rp_inplace_pair *pairs;
+    size_t pair_capacity;
+    uint32_t *read_by; /* by value: the last node in whose list it was put, counted from 1 */
+} lowering;
+
+static rp_status no_memory(const lowering *l) {
+    return rp_fail_memory(l->program->context, "the graph");
+}
+
+static int64_t round_up(int64_t bytes) {
+    return bytes > INT64_MAX - ALIGNMENT ? INT64_MAX
+                                         : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void add_saturated(int64_t *sum, int64_t bytes) {
+    if (__builtin_add_overflow(*sum, bytes, sum))
+        *sum = INT64_MAX;
+}
+
+static int64_t value_bytes(const rp_program *program, uint32_t value) {
+    const rp_tensor_info info = rp_code_info(&program->code, value);
+    int64_t bytes = 0;
+    return rp_info_bytes(&info, &bytes) ? bytes
+                                        : INT64_MAX; /* recording has refused what does not fit */
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* `text` holds the name. */
+static rp_status add_value(lowering *l, uint32_t value, uint32_t alias_of) {
+    rp_program *program = l->program;
+    const rp_code_value *v = &program->code.values[value];
+    const rp_value_info info = {.name = l->text.data,
+                                .bytes = value_bytes(program, value),
+                                .kind =
+                                    v->kind == RP_CODE_ACTIVATION ? RP_ACTIVATION : RP_PERSISTENT,
+                                .alias_of = alias_of};
+    return rp_graph_add_value(program->graph, &info, &program->graph_value[value]);
+}
+
+static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, const char *suffix,
+                                int64_t *total) {
+    rp_program *program = l->program;
+    l->text.length = 0;
+    if (!rp_tape_value_text(program->tape, leaf, &l->text) ||
+        !rp_text_append(program->context, &l->text, "%s", suffix))
+        return no_memory(l);
+    add_saturated(total, round_up(value_bytes(program, value)));
+    return add_value(l, value, RP_NONE);
+}
+
+/* Leaves in the tape's order, accumulating gradients, optimizer state. */
+static rp_status add_persistents(lowering *l) {
+    static const char *const suffixes[] = {".moment1", ".moment2"};
+    rp_program *program = l->program;
+    rp_memory_report *memory = &program->memory;
+    rp_status status = RP_OK;
+    for (size_t i = 0; i < program->tape->leaf_count && status == RP_OK; i++) {
+        const uint32_t leaf = program->tape->leaves[i].value;
+        if (leaf >= program->tensor_count || program->graph_value[leaf] == RP_NONE)
+            continue;
+        const bool parameter = program->code.values[leaf].kind == RP_CODE_PARAMETER;
+        status = add_persistent(l, leaf, leaf, "",
+                                parameter ? &memory->parameters_bytes : &memory->inputs_bytes);
+    }
+    for (size_t i = 0; i < program->gradient_count && status == RP_OK; i++) {
+        const rp_program_gradient *g = &program->gradients[i];
+        if (program->code.values[g->gradient].kind == RP_CODE_GRADIENT)
+            status = add_persistent(l, g->gradient, g->leaf, ".grad", &memory->gradients_bytes);
+        else
+            add_saturated(&memory->gradients_bytes, round_up(value_bytes(program, g->gradient)));
+    }
+    for (size_t i = 0; i < program->gradient_count; i++)
+        for (int j = 0; j < 2 && status == RP_OK; j++)
+            if (program->gradients[i].moments[j] != RP_NONE)
+                status =
+                    add_persistent(l, program->gradients[i].moments[j], program->gradients[i].leaf,
+                                   suffixes[j], &memory->optimizer_bytes);
+    return status;
+}
+
+/* Values are called as their node, with the output's number behind a colon from the second on. */
+static rp_status add_outputs(lowering *l, uint32_t index) {
+    rp_program *program = l->program;
+    const rp_code_node *node = &program->code.nodes[index];
+    const uint32_t *out = rp_code_outputs(&program->code, node);
+    for (uint32_t k = 0; k < node->out_count; k++) {
+        if (out[k] == RP_NONE || program->code.values[out[k]].kind != RP_CODE_ACTIVATION)
+            continue;
+        l->text.length = 0;
+        if (!rp_program_node_text(program, index, &l->text) ||
+            (k > 0 && !rp_text_append(program->context, &l->text, ":%u", (unsigned)k)))
+            return no_memory(l);
+        const uint32_t base =
+            node->op == RP_OP_VIEW ? rp_code_inputs(&program->code, node)[0] : RP_NONE;
+        const rp_status status =
+            add_value(l, out[k], base != RP_NONE ? program->graph_value[base] : RP_NONE);
+        if (status != RP_OK)
+            return status;
+    }
+    return RP_OK;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* How many of the slots that a kernel reads hold this value. */
+static size_t count_reads(const rp_code *code, const rp_code_node *node, uint32_t value) {
+    const uint32_t *in = rp_code_inputs(code, node), *sum = rp_code_accumulates(code, node);
+    size_t count = 0;
+    for (uint32_t i = 0; i < node->in_count; i++)
+        count += in[i] == value;
+    for (uint32_t k = 0; sum != NULL && k < node->out_count; k++)
+        count += sum[k] == value;
+    return count;
+}
+
+/* The pair, if both are activations and the kernel reads the input through this slot alone: what it may overwrite
+ * while it reads it here it may not while it reads it elsewhere too. */
+static void offer_pair(lowering *l, const rp_code_node *node, uint32_t output, uint32_t input,
+                       size_t *count) {
+    const rp_program *program = l->program;
+    if (output == RP_NONE || input == RP_NONE || output == input ||
+        program->code.values[output].kind != RP_CODE_ACTIVATION ||
+        program->code.values[input].kind != RP_CODE_ACTIVATION ||
+        count_reads(&program->code, node, input) != 1)
+        return;
+    l->pairs[(*count)++] =
+        (rp_inplace_pair){program->graph_value[output], program->graph_value[input]};
+}
+
+static size_t make_pairs(lowering *l, const rp_code_node *node) {
+    const rp_code *code = &l->program->code;
+    const rp_op_def *def = rp_op_get((rp_op)node->op);
+    const uint32_t *in = rp_code_inputs(code, node), *out = rp_code_outputs(code, node);
+    const uint32_t *sum = rp_code_accumulates(code, node);
+    size_t count = 0;
+    for (uint32_t k = 0; sum != NULL && k < node->out_count; k++)
+        offer_pair(l, node, out[k], sum[k], &count);
+    for (int i = 0; i < def->inplace_count; i++) {
+        const uint32_t o = (uint32_t)def->inplace[i].output, n = (uint32_t)def->inplace[i].input;
+        if (o < node->out_count && n < node->in_count)
+            offer_pair(l, node, out[o], in[n], &count);
+    }
+    return count;
+}
+
+/* The slots' values in the graph, each once. */
+static void make_lists(lowering *l, uint32_t index, rp_node_info *info) {
+    const rp_program *program = l->program;
+    const rp_code *code = &program->code;
+    const rp_code_node *node = &code->nodes[index];
+    const uint32_t *in = rp_code_inputs(code, node), *out = rp_code_outputs(code, node);
+    const uint32_t *sum = rp_code_accumulates(code, node);
+    const size_t reads = node->in_count + (sum != NULL ? node->out_count : 0);
+    size_t inputs = 0, outputs = 0;
+    for (size_t i = 0; i < reads; i++) {
+        const uint32_t value = i < node->in_count ? in[i] : sum[i - node->in_count];
+        if (value == RP_NONE || l->read_by[value] == index + 1)
+            continue;
+        l->read_by[value] = index + 1;
+        l->values[inputs++] = program->graph_value[value];
+    }
+    for (uint32_t k = 0; k < node->out_count; k++)
+        if (out[k] != RP_NONE)
+            l->values[inputs + outputs++] = program->graph_value[out[k]];
+    info->inputs = l->values;
+    info->input_count = inputs;
+    info->outputs = l->values + inputs;
+    info->output_count = outputs;
+}
+
+static void model_node(lowering *l, const rp_code_node *node, rp_node_info *info) {
+    rp_program *program = l->program;
+    const rp_code *code = &program->code;
+    const uint32_t *sum = rp_code_accumulates(code, node);
+    const rp_op_call call = {l->infos, node->in_count, l->infos + node->in_count, node->out_count,
+                             &code->params[node->params]};
+    const rp_op_def *def = rp_op_get((rp_op)node->op);
+    rp_code_infos(code, rp_code_inputs(code, node), (size_t)node->in_count + node->out_count,
+                  l->infos);
+    int64_t accumulated = 0;
+    for (uint32_t k = 0; sum != NULL && k < node->out_count; k++)
+        if (sum[k] != RP_NONE)
+            add_saturated(&accumulated, value_bytes(program, sum[k]));
+    info->cost_ns = rp_cost_model((rp_op)node->op, &call, accumulated);
+    info->workspace_bytes = def->workspace != NULL ? def->workspace(&call) : 0;
+    if (round_up(info->workspace_bytes) > program->memory.workspace_bytes)
+        program->memory.workspace_bytes = round_up(info->workspace_bytes);
+    const int64_t flops = node->op == RP_OP_VIEW ? 0 : rp_op_flops((rp_op)node->op, &call);
+    add_saturated(&program->flops_all, flops);
+    if (!node->backward)
+        add_saturated(&program->flops_forward, flops);
+}
+
+static bool may_run_again(const rp_program *program, const rp_code_node *node) {
+    const rp_op_params *params = &program->code.params[node->params];
+    return !node->backward && !(node->op == RP_OP_CUSTOM && params->custom.op->has_side_effects);
+}
+
+static rp_status add_node(lowering *l, uint32_t index) {
+    rp_program *program = l->program;
+    rp_context *context = program->context;
+    const rp_code_node *node = &program->code.nodes[index];
+    const size_t slots = rp_code_slots(node) + RP_OP_MAX_INPLACE;
+    if (!rp_reserve(context, &l->infos, &l->info_capacity, slots, sizeof *l->infos) ||
+        !rp_reserve(context, &l->values, &l->value_capacity, slots, sizeof *l->values) ||
+        !rp_reserve(context, &l->pairs, &l->pair_capacity, slots, sizeof *l->pairs))
+        return no_memory(l);
+    rp_status status = add_outputs(l, index);
+    if (status != RP_OK)
+        return status;
+    rp_node_info info = {.block = rp_tape_string(program->tape, node->block),
+                         .phase = node->backward ? RP_BACKWARD : RP_FORWARD,
+                         .mark = (rp_mark)node->mark,
+                         .recomputable = may_run_again(program, node)};
+    make_lists(l, index, &info);
+    info.inplace = l->pairs;
+    info.inplace_count = make_pairs(l, node);
+    model_node(l, node, &info);
+    l->text.length = 0;
+    if (!rp_program_node_text(program, index, &l->text))
+        return no_memory(l);
+    info.name = l->text.data;
+    return rp_graph_add_node(program->graph, &info, NULL);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+/* What must be live at the end: losses, outputs, and gradients that are not persistent; each value once. */
+static rp_status set_outputs(lowering *l) {
+    rp_program *program = l->program;
+    const size_t most = program->root_count + program->gradient_count;
+    uint32_t *list = rp_alloc(program->context, most, sizeof *list);
+    bool *listed = rp_alloc(program->context, program->code.value_count, sizeof *listed);
+    rp_status status = RP_OUT_OF_MEMORY;
+    if (list == NULL || listed == NULL) {
+        no_memory(l);
+        goto done;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < most; i++) {
+        const uint32_t value = i < program->root_count
+                                   ? program->roots[i]
+                                   : program->gradients[i - program->root_count].gradient;
+        if (listed[value] || program->code.values[value].kind != RP_CODE_ACTIVATION)
+            continue;
+        listed[value] = true;
+        list[count++] = program->graph_value[value];
+    }
+    status = rp_graph_set_outputs(program->graph, list, count);
+done:
+    rp_free(program->context, list);
+    rp_free(program->context, listed);
+    return status;
+}
+
+rp_status rp_program_lower(rp_program *program, const char *name) {
+    lowering l = {.program = program};
+    rp_status status = rp_graph_create(program->context, name, ALIGNMENT, &program->graph);
+    l.read_by = rp_alloc(program->context, program->code.value_count, sizeof *l.read_by);
+    if (status == RP_OK && l.read_by == NULL)
+        status = no_memory(&l);
+    if (status == RP_OK)
+        status = add_persistents(&l);
+    for (size_t n = 0; n < program->code.node_count && status == RP_OK; n++)
+        status = add_node(&l, (uint32_t)n);
+    if (status == RP_OK)
+        status = set_outputs(&l);
+    if (status == RP_OK)
+        status = rp_graph_finish(program->graph);
+    rp_text_clear(program->context, &l.text);
+    rp_free(program->context, l.infos);
+    rp_free(program->context, l.values);
+    rp_free(program->context, l.pairs);
+    rp_free(program->context, l.read_by);
+    return status;
+}

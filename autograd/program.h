@@ -1,0 +1,55 @@
+/* A program in memory: the tape's ops and their backward nodes as one list, and the graph made of it.
+ *
+ * Values below `tensor_count` are the tape's, under the same numbers. Node i of the list is node i of the graph. */
+#ifndef REPRISE_AUTOGRAD_PROGRAM_H
+#define REPRISE_AUTOGRAD_PROGRAM_H
+
+#include <reprise/program.h>
+
+#include "code.h"
+#include "tape.h"
+
+/* A leaf that gets a gradient. */
+typedef struct rp_program_gradient {
+    uint32_t leaf, gradient; /* values */
+    uint32_t moments[2];     /* AdamW's state of a parameter, or RP_NONE */
+} rp_program_gradient;
+
+struct rp_program {
+    rp_context *context;
+    rp_tape *tape;
+    rp_code code;
+    size_t tensor_count;
+    rp_graph *graph;
+    uint32_t *graph_value; /* by value: its number in the graph, or RP_NONE if it is not needed */
+
+    uint32_t *roots; /* values of losses, then of further outputs */
+    size_t loss_count, root_count;
+    rp_program_gradient *gradients; /* ascending by leaf */
+    size_t gradient_count;
+    uint32_t *parameters; /* in gradients: those of parameters */
+    size_t parameter_count;
+
+    bool forward_only, accumulate;
+    rp_optimizer_kind optimizer;
+    uint64_t seed;
+    rp_memory_report memory;
+    int64_t flops_all, flops_forward;
+};
+
+/* Appends the backward nodes; sets gradients. The wanted leaves are marked. */
+rp_status rp_program_differentiate(rp_program *program, const bool *wanted);
+
+/* Leaves out nodes and outputs that nothing needs. */
+rp_status rp_program_prune(rp_program *program);
+
+/* Makes the graph, the reports and graph_value. */
+rp_status rp_program_lower(rp_program *program, const char *name);
+
+/* A node's name as it stands in the graph: of the tape's node, and for backward ones the op behind a slash. */
+bool rp_program_node_text(const rp_program *program, uint32_t node, rp_text *text);
+
+/* The gradient of a leaf, or NULL. */
+const rp_program_gradient *rp_program_find_gradient(const rp_program *program, uint32_t leaf);
+
+#endif
