@@ -3,16 +3,17 @@
 
 #include <string.h>
 
-bool rp_info_bytes(const rp_tensor_info *info, int64_t *bytes) {
+bool rp_code_info_bytes(const rp_tensor_info *info, int64_t *bytes) {
     const int64_t count = rp_shape_count(info->shape);
     return rp_checked_multiply(count, (int64_t)rp_dtype_bytes(info->dtype), bytes);
 }
 
-bool rp_info_equal(const rp_tensor_info *a, const rp_tensor_info *b) {
+bool rp_code_info_equal(const rp_tensor_info *a, const rp_tensor_info *b) {
     return a->dtype == b->dtype && rp_shape_equal(a->shape, b->shape);
 }
 
-/* Where the dimensions of `shape` lie: those of the value before if they are equal, else behind all others. */
+/* Where the dimensions of `shape` lie: those of the value before if they are equal, else behind
+ * all others. */
 static bool place_dims(rp_context *context, rp_code *code, rp_shape shape, uint32_t *dims) {
     const size_t rank = (size_t)shape.rank, bytes = rank * sizeof *code->dims;
     if (code->value_count > 0) {

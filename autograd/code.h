@@ -1,7 +1,8 @@
 /* Ops on values in flat lists: what a tape records and what a program is made of.
  *
- * A chain of a million ops must stay small, so everything is an index into a pool, and neighbours share equal shapes and
- * parameters. A value's index is its tensor's id less 1; an absent slot is RP_NONE, as in ops/op.h. */
+ * A chain of a million ops must stay small, so everything is an index into a pool, and
+ * neighbours share equal shapes and parameters. A value's index is its tensor's id less 1; an
+ * absent slot is RP_NONE, as in ops/op.h. */
 #ifndef REPRISE_AUTOGRAD_CODE_H
 #define REPRISE_AUTOGRAD_CODE_H
 
@@ -25,15 +26,16 @@ typedef struct rp_code_value {
 } rp_code_value;
 
 typedef struct rp_code_node {
-    size_t
-        edges; /* where its slots begin in rp_code.edges: inputs, outputs, what outputs are added to (if it has) */
+    /* where its slots begin in rp_code.edges: inputs, outputs, what the outputs are added to */
+    size_t edges;
     uint32_t in_count, out_count;
     uint32_t params;
     uint32_t block, name; /* offsets into the tape's strings; name 0: none given */
-    uint32_t
-        number; /* tape: the how manieth of its op. Program: the tape's node that it comes from */
+    /* tape: how many of its op came before; program: the tape's node that it comes from */
+    uint32_t number;
     uint8_t op, mark;
-    bool accumulates, detached, backward;
+    bool accumulates; /* the third list of slots is there */
+    bool detached, backward;
 } rp_code_node;
 
 typedef struct rp_code {
@@ -57,7 +59,8 @@ typedef struct rp_code_call {
     size_t in_count, out_count;
 } rp_code_call;
 
-/* Both leave the lists as they were when memory is short (false). A new node's other fields are 0. */
+/* Both leave the lists as they were when memory is short (false). A new node's other fields are
+ * 0. */
 bool rp_code_add_value(rp_context *context, rp_code *code, const rp_tensor_info *info,
                        rp_code_kind kind, uint32_t *index);
 bool rp_code_add_node(rp_context *context, rp_code *code, const rp_code_call *call,
@@ -72,9 +75,9 @@ rp_tensor_info rp_code_info(const rp_code *code, uint32_t value);
 void rp_code_infos(const rp_code *code, const uint32_t *slots, size_t count, rp_tensor_info *infos);
 
 /* Bytes of a tensor; false when they do not fit 63 bits. */
-bool rp_info_bytes(const rp_tensor_info *info, int64_t *bytes);
+bool rp_code_info_bytes(const rp_tensor_info *info, int64_t *bytes);
 
-bool rp_info_equal(const rp_tensor_info *a, const rp_tensor_info *b);
+bool rp_code_info_equal(const rp_tensor_info *a, const rp_tensor_info *b);
 
 static inline const uint32_t *rp_code_inputs(const rp_code *code, const rp_code_node *node) {
     return code->edges + node->edges;

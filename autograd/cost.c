@@ -1,12 +1,13 @@
 /* Modelled costs: a roofline with the figures of a plain processor with two cores.
  *
- * What a plan needs is the ratio of costs, and that the same command gives the same plan everywhere; so nothing is
- * measured, and all arithmetic is in integers. A kernel is as slow as the slower of its arithmetic and its memory
- * traffic, behind a fixed time to start. */
+ * What a plan needs is the ratio of costs, and that the same command gives the same plan
+ * everywhere; so nothing is measured, and all arithmetic is in integers. A kernel is as slow as
+ * the slower of its arithmetic and its memory traffic, behind a fixed time to start. */
 #include "cost.h"
 
-/* Per nanosecond, so FLOPs / rate is ns: 150 GFLOP/s in products through a BLAS; 40 in attention, whose exponentials and
- * small tiles do not reach that; 20 elsewhere, where a "FLOP" may be an exponential. 20 GB/s of memory. */
+/* Per nanosecond, so FLOPs / rate is ns: 150 GFLOP/s in products through a BLAS; 40 in
+ * attention, whose exponentials and small tiles do not reach that; 20 elsewhere, where a "FLOP"
+ * may be an exponential. 20 GB/s of memory. */
 enum { PRODUCT_RATE = 150, ATTENTION_RATE = 40, PLAIN_RATE = 20, BANDWIDTH = 20, START_NS = 500 };
 
 static const uint8_t rates[RP_OP_COUNT] = {

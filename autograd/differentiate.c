@@ -1,11 +1,13 @@
 /* Differentiation: the tape backwards, each op through its vjp (ops/op.h).
  *
- * A value's gradient is the sum over its readers, added up in the fixed order in which the tape backwards meets them:
- * inside the kernel of the later contribution where that op can, else by a node of its own. Either way the sum so far
- * is an input that may be overwritten, which the planner decides like any other in-place pair. A gradient that
- * accumulates over runs is the same with a persistent value as the sum so far, written in place.
+ * A value's gradient is the sum over its readers, added up in the fixed order in which the tape
+ * backwards meets them: inside the kernel of the later contribution where that op can, else by a
+ * node of its own. Either way the sum so far is an input that may be overwritten, which the
+ * planner decides like any other in-place pair. A gradient that accumulates over runs is the
+ * same with a persistent value as the sum so far, written in place.
  *
- * Gradients are made for values that depend on a wanted leaf, so that branches of frozen parameters get no nodes. */
+ * Gradients are made for values that depend on a wanted leaf, so that branches of frozen
+ * parameters get no nodes. */
 #include <string.h>
 
 #include "program.h"
@@ -56,7 +58,8 @@ static bool is_persistent(const differentiator *d, uint32_t gradient) {
     return gradient != RP_NONE && d->program->code.values[gradient].kind == RP_CODE_GRADIENT;
 }
 
-/* The sum so far of the gradient of a tensor: RP_NONE before the first contribution, unless it accumulates over runs. */
+/* The sum so far of the gradient of a tensor: RP_NONE before the first contribution, unless it
+ * accumulates over runs. */
 static rp_status sum_so_far(differentiator *d, uint32_t tensor, uint32_t *sum) {
     rp_program *program = d->program;
     if (d->gradient[tensor] == RP_NONE && program->accumulate &&
@@ -103,7 +106,8 @@ static bool is_asked_for(const differentiator *d, const rp_vjp_output *out) {
     return tensor != RP_NONE && d->program->code.values[tensor].needs_gradient;
 }
 
-/* A gradient that is the same numbers in another shape: the same value if not even the shape differs. */
+/* A gradient that is the same numbers in another shape: the same value if not even the shape
+ * differs. */
 static rp_status emit_view(differentiator *d, const rp_op_params *params, uint32_t from,
                            rp_vjp_output *out) {
     rp_code *code = &d->program->code;
@@ -115,7 +119,7 @@ static rp_status emit_view(differentiator *d, const rp_op_params *params, uint32
     const rp_tensor_info source = rp_code_info(code, from);
     uint32_t view = from, sum = RP_NONE;
     rp_status status = RP_OK;
-    if (temporary || params->view.offset_bytes != 0 || !rp_info_equal(&info, &source)) {
+    if (temporary || params->view.offset_bytes != 0 || !rp_code_info_equal(&info, &source)) {
         status = add_value(d->program, &info, RP_CODE_ACTIVATION, &view);
         const rp_code_call call = {RP_OP_VIEW, params, &from, &view, NULL, 1, 1};
         if (status == RP_OK)
@@ -131,7 +135,8 @@ static rp_status emit_view(differentiator *d, const rp_op_params *params, uint32
     return RP_OK;
 }
 
-/* Decides where output k of a node goes. *later: it is a contribution that a node of its own has to add. */
+/* Decides where output k of a node goes. *later: it is a contribution that a node of its own has
+ * to add. */
 static rp_status place_output(differentiator *d, rp_op op, rp_vjp_output *outputs, size_t k,
                               uint32_t *out, uint32_t *accumulate, bool *later) {
     rp_vjp_output *output = &outputs[k];
@@ -234,8 +239,8 @@ static rp_status seed_losses(differentiator *d) {
                          "no loss depends on a parameter or input that gets a gradient");
 }
 
-/* Fills what the vjp of a node sees. *wanted: whether there is something to do at all. The lists are copies, because
- * emit makes the pools grow. */
+/* Fills what the vjp of a node sees. *wanted: whether there is something to do at all. The lists
+ * are copies, because emit makes the pools grow. */
 static rp_status prepare(differentiator *d, const rp_code_node *node, rp_op_call *call, bool *any) {
     rp_program *program = d->program;
     const rp_code *code = &program->code;

@@ -1,5 +1,6 @@
-/* Lowering: the program's list becomes the planner's graph, one node for one node. What the planner needs to know of a
- * node is bytes, cost, what may run again and which outputs may lie where which inputs were. */
+/* Lowering: the program's list becomes the planner's graph, one node for one node. What the
+ * planner needs to know of a node is bytes, cost, what may run again and which outputs may lie
+ * where which inputs were. */
 #include <string.h>
 
 #include "cost.h"
@@ -37,8 +38,9 @@ static void add_saturated(int64_t *sum, int64_t bytes) {
 static int64_t value_bytes(const rp_program *program, uint32_t value) {
     const rp_tensor_info info = rp_code_info(&program->code, value);
     int64_t bytes = 0;
-    return rp_info_bytes(&info, &bytes) ? bytes
-                                        : INT64_MAX; /* recording has refused what does not fit */
+    return rp_code_info_bytes(&info, &bytes)
+               ? bytes
+               : INT64_MAX; /* recording has refused what does not fit */
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -131,8 +133,8 @@ static size_t count_reads(const rp_code *code, const rp_code_node *node, uint32_
     return count;
 }
 
-/* The pair, if both are activations and the kernel reads the input through this slot alone: what it may overwrite
- * while it reads it here it may not while it reads it elsewhere too. */
+/* The pair, if both are activations and the kernel reads the input through this slot alone: what
+ * it may overwrite while it reads it here it may not while it reads it elsewhere too. */
 static void offer_pair(lowering *l, const rp_code_node *node, uint32_t output, uint32_t input,
                        size_t *count) {
     const rp_program *program = l->program;
@@ -243,7 +245,8 @@ static rp_status add_node(lowering *l, uint32_t index) {
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* What must be live at the end: losses, outputs, and gradients that are not persistent; each value once. */
+/* What must be live at the end: losses, outputs, and gradients that are not persistent; each
+ * value once. */
 static rp_status set_outputs(lowering *l) {
     rp_program *program = l->program;
     const size_t most = program->root_count + program->gradient_count;

@@ -1,4 +1,5 @@
-/* Programs: checks what is asked for, takes a copy of the tape, and has it differentiated, pruned and lowered. */
+/* Programs: checks what is asked for, takes a copy of the tape, and has it differentiated,
+ * pruned and lowered. */
 #include "program.h"
 
 #include <string.h>

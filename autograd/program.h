@@ -1,6 +1,8 @@
-/* A program in memory: the tape's ops and their backward nodes as one list, and the graph made of it.
+/* A program in memory: the tape's ops and their backward nodes as one list, and the graph made
+ * of it.
  *
- * Values below `tensor_count` are the tape's, under the same numbers. Node i of the list is node i of the graph. */
+ * Values below `tensor_count` are the tape's, under the same numbers. Node i of the list is node
+ * i of the graph. */
 #ifndef REPRISE_AUTOGRAD_PROGRAM_H
 #define REPRISE_AUTOGRAD_PROGRAM_H
 
@@ -46,7 +48,8 @@ rp_status rp_program_prune(rp_program *program);
 /* Makes the graph, the reports and graph_value. */
 rp_status rp_program_lower(rp_program *program, const char *name);
 
-/* A node's name as it stands in the graph: of the tape's node, and for backward ones the op behind a slash. */
+/* A node's name as it stands in the graph: of the tape's node, and for backward ones the op
+ * behind a slash. */
 bool rp_program_node_text(const rp_program *program, uint32_t node, rp_text *text);
 
 /* The gradient of a leaf, or NULL. */

@@ -23,7 +23,7 @@ static bool check_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor_
         int64_t bytes = 0;
         const rp_shape shape = infos[i].shape;
         if (rp_dtype_bytes(infos[i].dtype) > 0 && shape.rank >= 0 && shape.rank <= RP_MAX_RANK &&
-            rp_info_bytes(&infos[i], &bytes))
+            rp_code_info_bytes(&infos[i], &bytes))
             continue;
         rp_tape_fail(tape, RP_BAD_SHAPE, "%s: output %zu has no possible type and shape", op->name,
                      i);

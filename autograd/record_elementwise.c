@@ -1,4 +1,5 @@
-/* Recording: elementwise ops, rows and reductions. What is checked is checked by the definitions in ops/. */
+/* Recording: elementwise ops, rows and reductions. What is checked is checked by the definitions
+ * in ops/. */
 #include <string.h>
 
 #include "tape.h"

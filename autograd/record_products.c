@@ -47,7 +47,8 @@ static bool attention_params(rp_tape *tape, const char *op, const rp_tensor qkv[
     params->attention.packed = qkv[1].id == 0;
     params->attention.scale = options->scale;
     params->attention.dropout = options->dropout;
-    /* Numbers are given out only to ops that draw, so that fused and unfused attention draw the same masks. */
+    /* Numbers are given out only to ops that draw, so that fused and unfused attention draw the
+     * same masks. */
     params->attention.stream = options->dropout > 0.0f ? rp_tape_stream(tape) : 0;
     return true;
 }

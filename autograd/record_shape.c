@@ -61,8 +61,8 @@ rp_tensor rp_detach(rp_tape *tape, rp_tensor tensor) {
     return view;
 }
 
-/* Whether swapping two dimensions leaves every element where it is: all that lies between the outermost and the
- * innermost of those that are longer than 1 keeps its order. */
+/* Whether swapping two dimensions leaves every element where it is: all that lies between the
+ * outermost and the innermost of those that are longer than 1 keeps its order. */
 static bool moves_nothing(rp_shape shape, int first, int second) {
     const int low = first < second ? first : second, high = first < second ? second : first;
     int longer = 0;

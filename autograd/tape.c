@@ -147,7 +147,7 @@ static bool check_leaf(rp_tape *tape, const char *what, const char *name,
     } else if (info->shape.rank < 0 || info->shape.rank > RP_MAX_RANK) {
         rp_tape_fail(tape, RP_BAD_SHAPE, "%s %s: rank %d, 0 to %d are possible", what, name,
                      info->shape.rank, RP_MAX_RANK);
-    } else if (!rp_info_bytes(info, &bytes)) {
+    } else if (!rp_code_info_bytes(info, &bytes)) {
         char text[RP_SHAPE_TEXT];
         rp_tape_fail(tape, RP_BAD_SHAPE,
                      "%s %s: %s has a negative dimension, or its bytes do not fit 63 bits", what,
@@ -195,7 +195,8 @@ rp_tensor rp_input(rp_tape *tape, const char *name, rp_dtype dtype, rp_shape sha
     return add_leaf(tape, "input", name, RP_CODE_INPUT, dtype, shape);
 }
 
-/* Whether an output of this node can get a gradient: some input does, and it is no copy as a constant. */
+/* Whether an output of this node can get a gradient: some input does, and it is no copy as a
+ * constant. */
 static bool node_passes_gradient(const rp_code *code, const rp_code_node *node) {
     const uint32_t *in = rp_code_inputs(code, node);
     for (uint32_t i = 0; i < node->in_count && !node->detached; i++)
@@ -323,7 +324,7 @@ fail:
 static bool check_outputs(rp_tape *tape, rp_op op, const rp_op_call *call) {
     for (size_t k = 0; k < call->out_count; k++) {
         int64_t bytes = 0;
-        if (rp_info_bytes(&call->out[k], &bytes))
+        if (rp_code_info_bytes(&call->out[k], &bytes))
             continue;
         char text[RP_SHAPE_TEXT];
         rp_tape_fail(tape, RP_BAD_SHAPE, "%s: the bytes of its output %s do not fit 63 bits",

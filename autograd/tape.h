@@ -14,7 +14,8 @@ typedef struct rp_leaf {
     uint32_t name; /* offset into strings */
 } rp_leaf;
 
-/* A leaf's value has the leaf's index as its writer, and says in needs_gradient whether it gets one. */
+/* A leaf's value has the leaf's index as its writer, and says in needs_gradient whether it gets
+ * one. */
 struct rp_tape {
     rp_context *context;
     rp_status status;
@@ -40,8 +41,8 @@ rp_tensor rp_tape_fail(rp_tape *tape, rp_status status, const char *format, ...)
 /* The same with the message that the context has. */
 rp_tensor rp_tape_fail_as_said(rp_tape *tape, rp_status status);
 
-/* What every op of ops.h does. Bit i of `optional` lets input i be absent. Returns the first output, or the tensor 0
- * once the tape has failed. `inputs` may be the address of one tensor. */
+/* What every op of ops.h does. Bit i of `optional` lets input i be absent. Returns the first
+ * output, or the tensor 0 once the tape has failed. `inputs` may be the address of one tensor. */
 rp_tensor rp_tape_record(rp_tape *tape, rp_op op, const rp_op_params *params,
                          const rp_tensor *inputs, size_t count, uint64_t optional);
 
