@@ -1,12 +1,13 @@
-/* Freezing a graph: every check that needs the whole of it, and the tables that planners read. All of it is linear in
- * the size of the graph and without recursion, so that chains of millions of views or nodes pass. */
+/* Freezing a graph: every check that needs the whole of it, and the tables that planners read.
+ * All of it is linear in the size of the graph and without recursion, so that chains of millions
+ * of views or nodes pass. */
 #include "graph.h"
 
 #include <string.h>
 
 /* Names in messages are cut, so that a long one cannot push out the reason. */
 #define VALUE_PLACE "values[%u] (%.80s)"
-#define NODE_PLACE  "nodes[%u] (%.80s)"
+#define NODE_PLACE "nodes[%u] (%.80s)"
 
 /* The node, counted from 1, in which a value (or for `group` a root) was last met. */
 typedef struct marks {
@@ -85,8 +86,9 @@ static rp_status check_values(rp_graph *graph) {
     return find_roots(graph);
 }
 
-/* Every sum that a planner may form stays below 2^63: each value counts the bytes of the storage that it can hold, a
- * view therefore those of its base (a base that is recomputed while an old view lives exists twice). */
+/* Every sum that a planner may form stays below 2^63: each value counts the bytes of the storage
+ * that it can hold, a view therefore those of its base (a base that is recomputed while an old
+ * view lives exists twice). */
 static rp_status check_sums(rp_graph *graph) {
     int64_t bytes = 0, workspace = 0, cost = 0;
     graph->persistent_bytes = 0;

@@ -1,6 +1,7 @@
-/* The verifier: an interpreter of schedules that keeps the exact set of live storages. It shares no code with any
- * planner or with the layout, so that a mistake there cannot hide here. Every step takes constant time on average
- * (a group of drops is looked at twice), with placements logarithmic time. */
+/* The verifier: an interpreter of schedules that keeps the exact set of live storages. It shares
+ * no code with any planner or with the layout, so that a mistake there cannot hide here. Every
+ * step takes constant time on average (a group of drops is looked at twice), with placements
+ * logarithmic time. */
 #include "verify.h"
 
 #include "verify_space.h"
@@ -8,7 +9,8 @@
 /* Where the copy of a value on its way to or from the host is. */
 enum { MOVE_NONE, MOVE_OUT, MOVE_HOST, MOVE_IN };
 
-/* One materialisation: bytes that begin at a step and end when the last value on them is dropped. */
+/* One materialisation: bytes that begin at a step and end when the last value on them is
+ * dropped. */
 typedef struct storage {
     int64_t bytes, offset;
     uint32_t root;   /* the value whose bytes they are */
@@ -17,8 +19,8 @@ typedef struct storage {
     uint32_t
         over; /* in the run that begins it: the storage whose place it takes over, or RP_NONE */
     uint32_t next; /* in the list of free records */
-    /* Of the run at step `seen` - 1: how many of its inputs lie here, how many values here are dropped right behind
-     * it, and whether an output has taken the place. */
+    /* Of the run at step `seen` - 1: how many of its inputs lie here, how many values here are
+     * dropped right behind it, and whether an output has taken the place. */
     uint64_t seen;
     uint32_t inputs, dying;
     bool taken;
@@ -67,7 +69,7 @@ static rp_status fail_overflow(const machine *m, uint32_t step) {
     return rp_fail(m->graph->context, RP_BAD_INPUT, "step %u: a sum exceeds 2^63 - 1", step);
 }
 
-/* ---- Storages ------------------------------------------------------------------------------------------------ */
+/* ---- Storages ---- */
 
 static rp_status begin_storage(machine *m, uint32_t step, uint32_t root, int64_t bytes,
                                uint32_t *made) {
@@ -116,7 +118,7 @@ static rp_status place(machine *m, uint32_t step, uint32_t id) {
     return rp_space_begin(m->space, step, new->root, new->bytes, over, &new->offset);
 }
 
-/* ---- Running a node ------------------------------------------------------------------------------------------ */
+/* ---- Running a node ---- */
 
 static rp_status check_inputs(const machine *m, uint32_t step, uint32_t node) {
     const uint32_t *inputs = rp_node_inputs(m->graph, node);
@@ -191,8 +193,8 @@ static rp_status check_replay(machine *m, uint32_t step, uint32_t node) {
     return RP_OK;
 }
 
-/* The storage that a view joins: that of its direct base if that is live, else that of the first value of the group
- * which the node sees. */
+/* The storage that a view joins: that of its direct base if that is live, else that of the first
+ * value of the group which the node sees. */
 static rp_status find_base(const machine *m, uint32_t step, uint32_t node, uint32_t view,
                            uint32_t *base) {
     const rp_node *n = &m->graph->nodes[node];
@@ -259,7 +261,8 @@ static storage *look_at(machine *m, uint32_t step, uint32_t id) {
     return s;
 }
 
-/* Counts, for each storage that the run at `step` touches, the inputs on it and the drops right behind the run. */
+/* Counts, for each storage that the run at `step` touches, the inputs on it and the drops right
+ * behind the run. */
 static void count_uses(machine *m, uint32_t step, uint32_t node) {
     const uint32_t *inputs = rp_node_inputs(m->graph, node);
     for (size_t i = 0; i < m->graph->nodes[node].inputs.count; i++)
@@ -272,7 +275,8 @@ static void count_uses(machine *m, uint32_t step, uint32_t node) {
     }
 }
 
-/* Lets outputs begin in the place of inputs that die in this run; the bytes that so do not count twice. */
+/* Lets outputs begin in the place of inputs that die in this run; the bytes that so do not count
+ * twice. */
 static int64_t take_over(machine *m, uint32_t step, uint32_t node) {
     const rp_node *n = &m->graph->nodes[node];
     const rp_inplace_pair *pairs = rp_node_inplace(m->graph, node);
@@ -349,7 +353,7 @@ static rp_status run_node(machine *m, uint32_t step, uint32_t node) {
     return place_run(m, step, node);
 }
 
-/* ---- The other steps ----------------------------------------------------------------------------------------- */
+/* ---- The other steps ---- */
 
 static rp_status drop(machine *m, uint32_t step, uint32_t v) {
     if (m->graph->values[v].persistent)
@@ -441,7 +445,8 @@ static rp_status finish(const machine *m) {
     return m->space != NULL ? rp_space_finish(m->space) : RP_OK;
 }
 
-/* The outputs that marks want gone at the turn. Without a turn (no phase, or interleaved ones) there are none. */
+/* The outputs that marks want gone at the turn. Without a turn (no phase, or interleaved ones)
+ * there are none. */
 static void list_must_go(machine *m) {
     const rp_graph *graph = m->graph;
     if (graph->last_forward == RP_NONE || graph->first_backward == RP_NONE ||
@@ -516,7 +521,8 @@ rp_status rp_verify_schedule(const rp_graph *graph, const rp_step *steps, size_t
     return status == RP_OK ? interpret(graph, steps, count, NULL, verdict) : status;
 }
 
-/* Whether every step that has a placement runs a node that exists, which rp_space_create relies on. */
+/* Whether every step that has a placement runs a node that exists, which rp_space_create relies
+ * on. */
 static rp_status check_step_indices(const rp_graph *graph, const rp_step *steps, size_t count) {
     for (size_t s = 0; s < count; s++)
         if (steps[s].kind == RP_STEP_RUN && steps[s].index >= graph->node_count)

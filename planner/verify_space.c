@@ -26,7 +26,7 @@ static rp_status fail_entry(const rp_space *space, const rp_placement *entry, co
                    rp_value_name(space->graph, entry->value), (long long)entry->offset, reason);
 }
 
-/* ---- The tree: node p has children 2p and 2p + 1, leaf i is node leaves + i --------------------------------------- */
+/* ---- The tree: node p has children 2p and 2p + 1, leaf i is node leaves + i ---- */
 
 static void pull(rp_space *s, size_t p) {
     if (s->covered[p] > 0) {
@@ -122,7 +122,7 @@ static rp_status build_tree(rp_space *s) {
     return RP_OK;
 }
 
-/* ---- Entries ------------------------------------------------------------------------------------------------- */
+/* ---- Entries ---- */
 
 /* What an entry holds; -1 where it means nothing. Views and empty values hold 0. */
 static int64_t entry_bytes(const rp_space *s, const rp_placement *entry, const rp_step *steps,

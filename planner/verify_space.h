@@ -1,5 +1,5 @@
-/* The verifier's view of the arena: which addresses are taken at this moment of a schedule. Part of the verifier: it
- * shares nothing with the layout that it checks. */
+/* The verifier's view of the arena: which addresses are taken at this moment of a schedule. Part
+ * of the verifier: it shares nothing with the layout that it checks. */
 #ifndef REPRISE_PLANNER_VERIFY_SPACE_H
 #define REPRISE_PLANNER_VERIFY_SPACE_H
 
@@ -19,13 +19,14 @@ typedef struct rp_space {
     int64_t *addresses; /* ascending, each once; 0 and the limit are among them */
     size_t address_count;
     size_t leaves; /* a power of two; leaf i spans addresses[i] to addresses[i + 1] */
-    uint32_t *
-        covered; /* a tree node: how many storages cover all of it without covering all of its parent */
+    /* Of a tree node: how many storages cover all of it without covering all of its parent. */
+    uint32_t *covered;
     int64_t *length, *free_left, *free_right, *free_best; /* bytes: all, and free runs inside */
 } rp_space;
 
-/* RP_BAD_INPUT: an entry that means nothing, is misaligned or ends above `peak_bytes`; persistent values that overlap
- * or of which some have a place and some have none. Steps and indices must be in range already. */
+/* RP_BAD_INPUT: an entry that means nothing, is misaligned or ends above `peak_bytes`;
+ * persistent values that overlap or of which some have a place and some have none. Steps and
+ * indices must be in range already. */
 rp_status rp_space_create(const rp_graph *graph, const rp_step *steps, size_t step_count,
                           const rp_placement *placements, size_t placement_count,
                           int64_t peak_bytes, rp_space *space);
