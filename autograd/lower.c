@@ -188,8 +188,9 @@ static void make_lists(lowering *l, uint32_t index, rp_node_info *info) {
     info->output_count = outputs;
 }
 
-static void model_node(lowering *l, const rp_code_node *node, rp_node_info *info) {
+static void model_node(lowering *l, uint32_t index, rp_node_info *info) {
     rp_program *program = l->program;
+    const rp_code_node *node = &program->code.nodes[index];
     const rp_code *code = &program->code;
     const uint32_t *sum = rp_code_accumulates(code, node);
     const rp_op_call call = {l->infos, node->in_count, l->infos + node->in_count, node->out_count,
@@ -206,6 +207,7 @@ static void model_node(lowering *l, const rp_code_node *node, rp_node_info *info
     if (round_up(info->workspace_bytes) > program->memory.workspace_bytes)
         program->memory.workspace_bytes = round_up(info->workspace_bytes);
     const int64_t flops = node->op == RP_OP_VIEW ? 0 : rp_op_flops((rp_op)node->op, &call);
+    program->node_flops[index] = flops;
     add_saturated(&program->flops_all, flops);
     if (!node->backward)
         add_saturated(&program->flops_forward, flops);
@@ -235,7 +237,7 @@ static rp_status add_node(lowering *l, uint32_t index) {
     make_lists(l, index, &info);
     info.inplace = l->pairs;
     info.inplace_count = make_pairs(l, node);
-    model_node(l, node, &info);
+    model_node(l, index, &info);
     l->text.length = 0;
     if (!rp_program_node_text(program, index, &l->text))
         return no_memory(l);
@@ -278,7 +280,9 @@ rp_status rp_program_lower(rp_program *program, const char *name) {
     lowering l = {.program = program};
     rp_status status = rp_graph_create(program->context, name, ALIGNMENT, &program->graph);
     l.read_by = rp_alloc(program->context, program->code.value_count, sizeof *l.read_by);
-    if (status == RP_OK && l.read_by == NULL)
+    program->node_flops =
+        rp_alloc(program->context, program->code.node_count, sizeof *program->node_flops);
+    if (status == RP_OK && (l.read_by == NULL || program->node_flops == NULL))
         status = no_memory(&l);
     if (status == RP_OK)
         status = add_persistents(&l);

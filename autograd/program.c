@@ -179,6 +179,7 @@ void rp_program_destroy(rp_program *program) {
     rp_free(context, program->roots);
     rp_free(context, program->gradients);
     rp_free(context, program->parameters);
+    rp_free(context, program->node_flops);
     rp_free(context, program);
 }
 
@@ -266,6 +267,10 @@ void rp_program_flops(const rp_program *program, int64_t *all, int64_t *forward)
         *all = program != NULL ? program->flops_all : 0;
     if (forward != NULL)
         *forward = program != NULL ? program->flops_forward : 0;
+}
+
+int64_t rp_program_node_flops(const rp_program *program, uint32_t node) {
+    return program != NULL && node < program->code.node_count ? program->node_flops[node] : 0;
 }
 
 const rp_program_gradient *rp_program_find_gradient(const rp_program *program, uint32_t leaf) {

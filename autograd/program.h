@@ -36,6 +36,7 @@ struct rp_program {
     rp_optimizer_kind optimizer;
     uint64_t seed;
     rp_memory_report memory;
+    int64_t *node_flops; /* of one run */
     int64_t flops_all, flops_forward;
 };
 

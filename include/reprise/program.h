@@ -75,6 +75,9 @@ RP_API void rp_program_memory(const rp_program *program, rp_memory_report *repor
  * multiply-add). */
 RP_API void rp_program_flops(const rp_program *program, int64_t *all, int64_t *forward);
 
+/* The same of one run of one node of the graph; 0 behind the last. */
+RP_API int64_t rp_program_node_flops(const rp_program *program, uint32_t node);
+
 #ifdef __cplusplus
 }
 #endif
