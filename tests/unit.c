@@ -89,7 +89,9 @@ rp_context *rp_test_context(int threads) {
 }
 
 const char *rp_test_temporary(char path[RP_TEST_PATH], const char *name) {
-    snprintf(path, RP_TEST_PATH, "tmp.%ld.%s", (long)getpid(), name);
+    RP_REQUIRE(getcwd(path, RP_TEST_PATH - 100) != NULL, "the working directory has no name");
+    const size_t used = strlen(path);
+    snprintf(path + used, RP_TEST_PATH - used, "/tmp.%ld.%s", (long)getpid(), name);
     return path;
 }
 

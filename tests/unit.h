@@ -55,8 +55,8 @@ bool rp_test_is_long(void);
  * is none. */
 rp_context *rp_test_context(int threads);
 
-/* In `path`: a name for a temporary file in the working directory, with the process id in it. */
-#define RP_TEST_PATH 256
+/* In `path`: the full name for a temporary file in the working directory, the process id in it. */
+#define RP_TEST_PATH 1024
 const char *rp_test_temporary(char path[RP_TEST_PATH], const char *name);
 
 /* A file's bytes with a 0 behind them, from malloc; ends the test if it cannot be read. `length`

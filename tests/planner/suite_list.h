@@ -2,3 +2,4 @@
 RP_SUITE_ROW(candidates)
 RP_SUITE_ROW(strategy_list)
 RP_SUITE_ROW(fault)
+RP_SUITE_ROW(malformed)

@@ -2,6 +2,8 @@
 #include "fault.h"
 #include "graphs.h"
 
+#include <stdio.h>
+
 /* ---- Building -------------------------------------------------------------------------------- */
 
 /* A copy of the graph in `user`, built in `context` value by value and node by node. */
@@ -38,7 +40,40 @@ static void test_every_allocation_of_a_graph_may_fail(void) {
     rp_context_destroy(context);
 }
 
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+typedef struct files {
+    const rp_graph *graph;
+    char path[RP_TEST_PATH];
+} files;
+
+/* A graph is saved and read back, from the file and from memory. */
+static rp_status save_and_load(rp_context *context, void *user) {
+    const files *f = user;
+    rp_graph *copy = NULL, *loaded = NULL;
+    rp_status status = copy_graph(context, f->graph, &copy);
+    if (status == RP_OK)
+        status = rp_graph_save(copy, f->path);
+    if (status == RP_OK)
+        status = rp_graph_load(context, f->path, &loaded);
+    rp_graph_destroy(copy);
+    rp_graph_destroy(loaded);
+    remove(f->path);
+    return status;
+}
+
+static void test_every_allocation_of_saving_and_loading_a_graph_may_fail(void) {
+    rp_context *context = rp_test_context(1);
+    rp_graph *graph = rp_test_random_graph(context, 2, 30, RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE);
+    files f = {.graph = graph};
+    rp_test_temporary(f.path, "fault.json");
+    rp_fault_sweep("graph files", save_and_load, &f);
+    rp_graph_destroy(graph);
+    rp_context_destroy(context);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_every_allocation_of_a_graph_may_fail),
+    RP_TEST(test_every_allocation_of_saving_and_loading_a_graph_may_fail),
 };
 RP_SUITE(fault, tests)
