@@ -272,13 +272,13 @@ static rp_status prepare(differentiator *d, const rp_code_node *node, rp_op_call
 }
 
 static rp_status refuse(rp_program *program, uint32_t node) {
-    rp_text text = {0};
+    rp_string text = {0};
     rp_status status = rp_fail_memory(program->context, "a message");
     if (rp_tape_node_text(program->tape, node, &text))
         status = rp_fail(program->context, RP_UNSUPPORTED,
                          "%s: a gradient would flow through this op (%s), which has none",
                          text.data, rp_op_get((rp_op)program->tape->code.nodes[node].op)->name);
-    rp_text_clear(program->context, &text);
+    rp_string_clear(program->context, &text);
     return status;
 }
 

@@ -11,7 +11,7 @@ enum { ALIGNMENT = 64 };
 /* Scratch for one node at a time. */
 typedef struct lowering {
     rp_program *program;
-    rp_text text;
+    rp_string text;
     rp_tensor_info *infos;
     size_t info_capacity;
     uint32_t *values; /* inputs without repetition, then outputs */
@@ -62,7 +62,7 @@ static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, cons
     rp_program *program = l->program;
     l->text.length = 0;
     if (!rp_tape_value_text(program->tape, leaf, &l->text) ||
-        !rp_text_append(program->context, &l->text, "%s", suffix))
+        !rp_string_append(program->context, &l->text, "%s", suffix))
         return no_memory(l);
     add_saturated(total, round_up(value_bytes(program, value)));
     return add_value(l, value, RP_NONE);
@@ -108,7 +108,7 @@ static rp_status add_outputs(lowering *l, uint32_t index) {
             continue;
         l->text.length = 0;
         if (!rp_program_node_text(program, index, &l->text) ||
-            (k > 0 && !rp_text_append(program->context, &l->text, ":%u", (unsigned)k)))
+            (k > 0 && !rp_string_append(program->context, &l->text, ":%u", (unsigned)k)))
             return no_memory(l);
         const uint32_t base =
             node->op == RP_OP_VIEW ? rp_code_inputs(&program->code, node)[0] : RP_NONE;
@@ -292,7 +292,7 @@ rp_status rp_program_lower(rp_program *program, const char *name) {
         status = set_outputs(&l);
     if (status == RP_OK)
         status = rp_graph_finish(program->graph);
-    rp_text_clear(program->context, &l.text);
+    rp_string_clear(program->context, &l.text);
     rp_free(program->context, l.infos);
     rp_free(program->context, l.values);
     rp_free(program->context, l.pairs);

@@ -51,7 +51,7 @@ rp_status rp_program_lower(rp_program *program, const char *name);
 
 /* A node's name as it stands in the graph: of the tape's node, and for backward ones the op
  * behind a slash. */
-bool rp_program_node_text(const rp_program *program, uint32_t node, rp_text *text);
+bool rp_program_node_text(const rp_program *program, uint32_t node, rp_string *text);
 
 /* The gradient of a leaf, or NULL. */
 const rp_program_gradient *rp_program_find_gradient(const rp_program *program, uint32_t leaf);

@@ -66,12 +66,12 @@ rp_tensor rp_attention(rp_tape *tape, rp_tensor q, rp_tensor k, rp_tensor v,
 static void name_part(rp_tape *tape, uint32_t name, const char *part) {
     if (tape->status != RP_OK || name == 0)
         return;
-    rp_text text = {0};
-    if (rp_text_append(tape->context, &text, "%s.%s", rp_tape_string(tape, name), part))
+    rp_string text = {0};
+    if (rp_string_append(tape->context, &text, "%s.%s", rp_tape_string(tape, name), part))
         rp_name(tape, "%s", text.data);
     else
         rp_tape_fail(tape, RP_OUT_OF_MEMORY, "out of memory: no room for the tape");
-    rp_text_clear(tape->context, &text);
+    rp_string_clear(tape->context, &text);
 }
 
 rp_tensor rp_attention_unfused(rp_tape *tape, rp_tensor q, rp_tensor k, rp_tensor v,

@@ -17,7 +17,7 @@ rp_status rp_tape_create(rp_context *context, rp_tape **tape) {
     if (made == NULL)
         return rp_fail_memory(context, "a tape");
     made->context = context;
-    if (!rp_text_append(context, &made->strings, "%c", 0)) {
+    if (!rp_string_append(context, &made->strings, "%c", 0)) {
         rp_tape_destroy(made);
         return rp_fail_memory(context, "a tape");
     }
@@ -35,7 +35,7 @@ void rp_tape_destroy(rp_tape *tape) {
     rp_free(context, tape->leaves);
     rp_free(context, tape->infos);
     rp_free(context, tape->slots);
-    rp_text_clear(context, &tape->strings);
+    rp_string_clear(context, &tape->strings);
     rp_code_clear(context, &tape->code);
     rp_free(context, tape);
 }
@@ -76,8 +76,8 @@ static rp_tensor fail_memory(rp_tape *tape) {
 static bool add_string(rp_tape *tape, uint32_t *offset, const char *format, va_list arguments) {
     const size_t begin = tape->strings.length;
     if (begin > UINT32_MAX ||
-        !rp_text_append_list(tape->context, &tape->strings, format, arguments) ||
-        !rp_text_append(tape->context, &tape->strings, "%c", 0)) {
+        !rp_string_append_list(tape->context, &tape->strings, format, arguments) ||
+        !rp_string_append(tape->context, &tape->strings, "%c", 0)) {
         tape->strings.length = begin;
         fail_memory(tape);
         return false;
@@ -112,27 +112,27 @@ void rp_name(rp_tape *tape, const char *format, ...) {
     va_end(arguments);
 }
 
-bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_text *text) {
+bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_string *text) {
     const rp_code_node *n = &tape->code.nodes[node];
     const char *block = rp_tape_string(tape, n->block), *dot = block[0] != 0 ? "." : "";
     if (n->name != 0)
-        return rp_text_append(tape->context, text, "%s%s%s", block, dot,
-                              rp_tape_string(tape, n->name));
-    return rp_text_append(tape->context, text, "%s%s%s.%u", block, dot,
-                          rp_op_get((rp_op)n->op)->name, (unsigned)n->number);
+        return rp_string_append(tape->context, text, "%s%s%s", block, dot,
+                                rp_tape_string(tape, n->name));
+    return rp_string_append(tape->context, text, "%s%s%s.%u", block, dot,
+                            rp_op_get((rp_op)n->op)->name, (unsigned)n->number);
 }
 
-bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_text *text) {
+bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_string *text) {
     const rp_code_value *v = &tape->code.values[value];
     if (rp_code_is_leaf(v))
-        return rp_text_append(tape->context, text, "%s",
-                              rp_tape_string(tape, tape->leaves[v->writer].name));
+        return rp_string_append(tape->context, text, "%s",
+                                rp_tape_string(tape, tape->leaves[v->writer].name));
     const rp_code_node *node = &tape->code.nodes[v->writer];
     const uint32_t *out = rp_code_outputs(&tape->code, node);
     if (!rp_tape_node_text(tape, v->writer, text))
         return false;
     return out[0] == value ||
-           rp_text_append(tape->context, text, ":%u", (unsigned)(value - out[0]));
+           rp_string_append(tape->context, text, ":%u", (unsigned)(value - out[0]));
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ struct rp_tape {
     rp_code code;
     rp_leaf *leaves;
     size_t leaf_count, leaf_capacity;
-    rp_text strings;               /* texts with a 0 behind each; offset 0 is "" */
+    rp_string strings;             /* texts with a 0 behind each; offset 0 is "" */
     uint32_t block, next_name;     /* of the nodes to come */
     uint32_t numbers[RP_OP_COUNT]; /* nodes so far, by op */
     uint32_t streams;              /* random ops so far */
@@ -65,8 +65,8 @@ uint32_t rp_tape_stream(rp_tape *tape);
 bool rp_tape_info(rp_tape *tape, const char *op, rp_tensor tensor, rp_tensor_info *info);
 
 /* Appends "block.name" of a node, or the name of a leaf, to `text`. */
-bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_text *text);
-bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_text *text);
+bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_string *text);
+bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_string *text);
 
 static inline const char *rp_tape_string(const rp_tape *tape, uint32_t offset) {
     return tape->strings.data + offset;

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-bool rp_text_append_list(rp_context *context, rp_text *text, const char *format,
-                         va_list arguments) {
+bool rp_string_append_list(rp_context *context, rp_string *text, const char *format,
+                           va_list arguments) {
     va_list again;
     va_copy(again, arguments);
     const int needed = vsnprintf(NULL, 0, format, arguments);
@@ -18,15 +18,15 @@ bool rp_text_append_list(rp_context *context, rp_text *text, const char *format,
     return fits;
 }
 
-bool rp_text_append(rp_context *context, rp_text *text, const char *format, ...) {
+bool rp_string_append(rp_context *context, rp_string *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    const bool done = rp_text_append_list(context, text, format, arguments);
+    const bool done = rp_string_append_list(context, text, format, arguments);
     va_end(arguments);
     return done;
 }
 
-void rp_text_clear(rp_context *context, rp_text *text) {
+void rp_string_clear(rp_context *context, rp_string *text) {
     rp_free(context, text->data);
-    *text = (rp_text){0};
+    *text = (rp_string){0};
 }

@@ -5,16 +5,17 @@
 #include <reprise/extend.h>
 #include <stdarg.h>
 
-typedef struct rp_text {
+typedef struct rp_string {
     char *data; /* ends with a 0; NULL before the first byte */
     size_t length, capacity;
-} rp_text;
+} rp_string;
 
 /* Append by printf's rules; false when memory is short, the text is then as it was. */
-bool rp_text_append(rp_context *context, rp_text *text, const char *format, ...) RP_PRINTF(3, 4);
-bool rp_text_append_list(rp_context *context, rp_text *text, const char *format, va_list arguments)
-    RP_PRINTF(3, 0);
+bool rp_string_append(rp_context *context, rp_string *text, const char *format, ...)
+    RP_PRINTF(3, 4);
+bool rp_string_append_list(rp_context *context, rp_string *text, const char *format,
+                           va_list arguments) RP_PRINTF(3, 0);
 
-void rp_text_clear(rp_context *context, rp_text *text);
+void rp_string_clear(rp_context *context, rp_string *text);
 
 #endif
