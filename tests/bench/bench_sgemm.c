@@ -35,14 +35,15 @@ int main(int argc, char **argv) {
     const double begin = now();
     while (calls < 3 || (calls < MOST_CALLS && now() - begin < limit)) {
         const double t = now();
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, b, SIDE, 0.0f,
-                    c, SIDE);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, b,
+                    SIDE, 0.0f, c, SIDE);
         if (calls >= 0)
             seconds[calls] = now() - t;
         calls++;
     }
     qsort(seconds, (size_t)calls, sizeof seconds[0], by_value);
-    printf("{\"gflops\": %.2f, \"calls\": %d}\n", 2.0 * SIDE * SIDE * SIDE * 1e-9 / seconds[calls / 2], calls);
+    printf("{\"gflops\": %.2f, \"calls\": %d}\n",
+           2.0 * SIDE * SIDE * SIDE * 1e-9 / seconds[calls / 2], calls);
     free(a);
     free(b);
     free(c);
