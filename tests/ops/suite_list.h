@@ -1,2 +1,3 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
+RP_SUITE_ROW(elementwise)
 RP_SUITE_ROW(random)
