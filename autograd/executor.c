@@ -1,0 +1,417 @@
+/* The executor: made from a program and a plan, it moves data in and out and runs steps. */
+#include "executor.h"
+
+#include "planner/graph.h"
+#include <reprise/plan.h>
+#include <string.h>
+
+/* ---- Creating -------------------------------------------------------------------------------- */
+
+static rp_status check_share(rp_context *context, const rp_program *program,
+                             const rp_executor_options *options) {
+    const rp_executor *share = options->share;
+    if (share == NULL)
+        return RP_OK;
+    if (share->program->tape != program->tape)
+        return rp_fail(context, RP_INVALID_ARGUMENT,
+                       "executor: only programs of one tape can share memory");
+    if (share->options.backend != options->backend)
+        return rp_fail(context, RP_INVALID_ARGUMENT,
+                       "executor: the one whose memory is to be shared has another backend");
+    if (share->owner->state == RP_EXECUTOR_FAILED)
+        return rp_fail(context, RP_BAD_STATE,
+                       "executor: the one whose memory is to be shared has failed");
+    return RP_OK;
+}
+
+static rp_status check_arguments(const rp_program *program, const rp_plan *plan,
+                                 const rp_executor_options *options) {
+    rp_context *context = program->context;
+    if (options->struct_size != sizeof *options)
+        return rp_fail(context, RP_INVALID_ARGUMENT,
+                       "executor: options are of another size: set struct_size");
+    if (rp_backend_get(options->backend) == NULL)
+        return rp_fail(context, RP_INVALID_ARGUMENT, "executor: %d is no backend",
+                       (int)options->backend);
+    const rp_graph *graph = rp_plan_graph(plan);
+    if (graph != program->graph && rp_graph_hash(graph) != rp_graph_hash(program->graph))
+        return rp_fail(context, RP_BAD_INPUT,
+                       "executor: the plan is of graph %s (%016llx), not of the program's, %s "
+                       "(%016llx)",
+                       rp_graph_name(graph), (unsigned long long)rp_graph_hash(graph),
+                       rp_graph_name(program->graph),
+                       (unsigned long long)rp_graph_hash(program->graph));
+    return check_share(context, program, options);
+}
+
+size_t rp_executor_bytes(const rp_executor *executor, uint32_t value) {
+    const rp_tensor_info info = rp_code_info(&executor->program->code, value);
+    int64_t bytes = 0;
+    return rp_code_info_bytes(&info, &bytes) ? (size_t)bytes : 0;
+}
+
+/* The sum of squares of a tensor (8 bytes) and its workspace, at most a few hundred bytes. */
+static rp_status make_scratch(rp_executor *executor) {
+    const rp_program *program = executor->program;
+    const rp_op_def *def = rp_op_get(RP_OP_SUM_SQUARES);
+    int64_t most = 0;
+    for (size_t i = 0; i < program->gradient_count && def->workspace != NULL; i++) {
+        const rp_tensor_info in = rp_code_info(&program->code, program->gradients[i].gradient);
+        rp_tensor_info out = {RP_F32, RP_SHAPE(2)};
+        const rp_op_call call = {&in, 1, &out, 1, NULL};
+        const int64_t bytes = def->workspace(&call);
+        most = bytes > most ? bytes : most;
+    }
+    enum { ALIGNMENT = 64 };
+    executor->scratch_block = rp_alloc(executor->context, (size_t)most + 2 * ALIGNMENT, 1);
+    if (executor->scratch_block == NULL)
+        return rp_fail_memory(executor->context, "an executor");
+    const uintptr_t at = (uintptr_t)executor->scratch_block;
+    executor->scratch = (char *)executor->scratch_block + (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT;
+    return RP_OK;
+}
+
+static rp_status make_arena(rp_executor *executor) {
+    rp_plan_report report;
+    rp_plan_get_report(executor->plan, &report);
+    if (executor->owner != executor)
+        return RP_OK;
+    void *arena = NULL;
+    const rp_status status =
+        executor->backend->allocate(executor->context, (size_t)report.peak_bytes, &arena);
+    if (status != RP_OK)
+        return status;
+    executor->arena = arena;
+    executor->arena_bytes = report.peak_bytes;
+    if (executor->options.poison)
+        executor->backend->fill(arena, 0xFF, (size_t)report.peak_bytes);
+    return RP_OK;
+}
+
+static void clear_value(rp_executor *executor, uint32_t value) {
+    executor->backend->fill(rp_executor_place_of(executor, value), 0,
+                            rp_executor_bytes(executor, value));
+}
+
+/* Sums begin at 0: accumulating gradients, and the optimizer's moments if asked. */
+static void clear_sums(rp_executor *executor, bool moments) {
+    const rp_program *program = executor->program;
+    for (size_t i = 0; i < program->gradient_count; i++) {
+        const rp_program_gradient *g = &program->gradients[i];
+        if (program->code.values[g->gradient].kind == RP_CODE_GRADIENT)
+            clear_value(executor, g->gradient);
+        for (int j = 0; j < 2 && moments; j++)
+            if (g->moments[j] != RP_NONE)
+                clear_value(executor, g->moments[j]);
+    }
+}
+
+static rp_status make_parts(rp_executor *executor) {
+    const rp_program *program = executor->program;
+    rp_context *context = executor->context;
+    executor->offset =
+        rp_alloc(context, rp_graph_value_count(program->graph), sizeof *executor->offset);
+    executor->forward_offset =
+        rp_alloc(context, program->root_count, sizeof *executor->forward_offset);
+    rp_status status = RP_OK;
+    if (executor->offset == NULL || executor->forward_offset == NULL)
+        status = rp_fail_memory(context, "an executor");
+    if (status == RP_OK)
+        status = make_scratch(executor);
+    if (status == RP_OK)
+        status = rp_executor_place(executor);
+    if (status == RP_OK)
+        status = make_arena(executor);
+    if (status == RP_OK)
+        status = rp_executor_bind(executor);
+    return status;
+}
+
+rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
+                             const rp_executor_options *options, rp_executor **executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    *executor = NULL;
+    if (program == NULL || plan == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_executor_options defaults = RP_EXECUTOR_OPTIONS;
+    const rp_executor_options used = options != NULL ? *options : defaults;
+    rp_status status = check_arguments(program, plan, &used);
+    if (status != RP_OK)
+        return status;
+    rp_executor *made = rp_alloc(program->context, 1, sizeof *made);
+    if (made == NULL)
+        return rp_fail_memory(program->context, "an executor");
+    made->context = program->context;
+    made->program = program;
+    made->plan = plan;
+    made->options = used;
+    made->backend = rp_backend_get(used.backend);
+    made->kernels = made->backend->kernels != NULL ? made->backend->kernels() : NULL;
+    made->is_observed = used.trace != NULL || used.time_replays || used.check_replays;
+    made->owner = used.share != NULL ? used.share->owner : made;
+    made->step =
+        (rp_step_state){.seed = program->seed, .loss_scale = 1.0f, .evaluate = used.evaluate};
+    status = make_parts(made);
+    if (status != RP_OK) {
+        rp_executor_destroy(made);
+        return status;
+    }
+    clear_sums(made, true);
+    made->outside_base = rp_process_outside(made->owner->arena, made->owner->arena_bytes);
+    *executor = made;
+    return RP_OK;
+}
+
+void rp_executor_destroy(rp_executor *executor) {
+    if (executor == NULL)
+        return;
+    rp_context *context = executor->context;
+    rp_executor *owner = executor->owner;
+    if (owner->pending == executor)
+        owner->pending = NULL;
+    if (owner->holder == executor)
+        owner->holder = NULL;
+    if (executor->arena != NULL)
+        executor->backend->release(executor->arena, (size_t)executor->arena_bytes);
+    rp_free(context, executor->bound);
+    rp_free(context, executor->places);
+    rp_free(context, executor->offset);
+    rp_free(context, executor->forward_offset);
+    rp_free(context, executor->infos);
+    rp_free(context, executor->copies);
+    rp_free(context, executor->copy_of);
+    rp_free(context, executor->scratch_block);
+    rp_free(context, executor);
+}
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
+static rp_status check_not_failed(const rp_executor *executor, const char *call) {
+    if (executor->state != RP_EXECUTOR_FAILED && executor->owner->state != RP_EXECUTOR_FAILED)
+        return RP_OK;
+    return rp_fail(executor->context, RP_BAD_STATE,
+                   "%s: a run has failed; the executor can only be destroyed", call);
+}
+
+rp_status rp_executor_check_idle(const rp_executor *executor, const char *call) {
+    const rp_status status = check_not_failed(executor, call);
+    if (status != RP_OK || executor->owner->pending == NULL)
+        return status;
+    return rp_fail(executor->context, RP_BAD_STATE,
+                   "%s: a forward has run whose backward is due: inputs and parameters must not "
+                   "change in between",
+                   call);
+}
+
+rp_status rp_executor_check_gradients(const rp_executor *executor, const char *call) {
+    if (executor->program->gradient_count == 0)
+        return rp_fail(executor->context, RP_BAD_STATE, "%s: the program has no gradients", call);
+    if (executor->state != RP_EXECUTOR_DONE)
+        return rp_fail(executor->context, RP_BAD_STATE, "%s: no run of this step has ended", call);
+    if (!executor->program->accumulate && executor->owner->holder != executor)
+        return rp_fail(executor->context, RP_BAD_STATE,
+                       "%s: another executor has run in the same memory since", call);
+    return RP_OK;
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+/* Where a value lies now, or NULL: it is not needed by this program, not live, or overwritten. */
+void *rp_executor_place_of(const rp_executor *executor, uint32_t value) {
+    const rp_program *program = executor->program;
+    if (value >= program->code.value_count || program->graph_value[value] == RP_NONE)
+        return NULL;
+    const uint32_t index = program->graph_value[value];
+    const bool persists = program->graph->values[program->graph->values[index].root].persistent;
+    int64_t offset = executor->offset[index];
+    if (!persists && executor->owner->holder != executor)
+        return NULL;
+    if (!persists && executor->state != RP_EXECUTOR_DONE) {
+        offset = -1;
+        for (size_t i = 0; executor->state == RP_EXECUTOR_FORWARD && i < program->root_count; i++)
+            if (program->roots[i] == value)
+                offset = executor->forward_offset[i];
+    }
+    return offset < 0 ? NULL : executor->owner->arena + offset;
+}
+
+static rp_status check_copy(const rp_executor *executor, const char *call, uint32_t value,
+                            const void *data, size_t bytes) {
+    const size_t needed = rp_executor_bytes(executor, value);
+    if (data == NULL && needed > 0)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT, "%s: no data", call);
+    if (bytes != needed)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT, "%s: %zu bytes, the tensor has %zu",
+                       call, bytes, needed);
+    return RP_OK;
+}
+
+static bool is_tensor(const rp_executor *executor, rp_tensor tensor) {
+    return tensor.id != 0 && tensor.id <= executor->program->tensor_count;
+}
+
+rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data, size_t bytes) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_program *program = executor->program;
+    rp_status status = rp_executor_check_idle(executor, "rp_executor_write");
+    if (status != RP_OK)
+        return status;
+    if (!is_tensor(executor, leaf) || !rp_code_is_leaf(&program->code.values[leaf.id - 1]))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_executor_write: tensor %u is no parameter or input of the program",
+                       (unsigned)leaf.id);
+    void *place = rp_executor_place_of(executor, leaf.id - 1);
+    if (place == NULL)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_executor_write: nothing that the program computes needs %s",
+                       rp_tensor_name(program->tape, leaf));
+    status = check_copy(executor, "rp_executor_write", leaf.id - 1, data, bytes);
+    if (status == RP_OK)
+        executor->backend->write(place, data, bytes);
+    return status;
+}
+
+static rp_status read_value(const rp_executor *executor, const char *call, uint32_t value,
+                            void *data, size_t bytes) {
+    rp_status status = check_not_failed(executor, call);
+    if (status != RP_OK)
+        return status;
+    const void *place = rp_executor_place_of(executor, value);
+    if (place == NULL)
+        return rp_fail(executor->context, RP_BAD_STATE,
+                       "%s: the value is not in memory: it is no parameter, input, loss or output "
+                       "of the program, or no run has ended",
+                       call);
+    status = check_copy(executor, call, value, data, bytes);
+    if (status == RP_OK)
+        executor->backend->read(data, place, bytes);
+    return status;
+}
+
+rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
+                           size_t bytes) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    if (!is_tensor(executor, tensor))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_executor_read: the program has no tensor %u", (unsigned)tensor.id);
+    return read_value(executor, "rp_executor_read", tensor.id - 1, data, bytes);
+}
+
+static const rp_program_gradient *find_gradient(const rp_executor *executor, rp_tensor leaf) {
+    return is_tensor(executor, leaf) ? rp_program_find_gradient(executor->program, leaf.id - 1)
+                                     : NULL;
+}
+
+rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data,
+                                    size_t bytes) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_program_gradient *gradient = find_gradient(executor, leaf);
+    if (gradient == NULL)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_executor_read_gradient: tensor %u gets no gradient in this program",
+                       (unsigned)leaf.id);
+    return read_value(executor, "rp_executor_read_gradient", gradient->gradient, data, bytes);
+}
+
+const void *rp_executor_data(const rp_executor *executor, rp_tensor tensor) {
+    if (executor == NULL || !executor->backend->host_readable || !is_tensor(executor, tensor))
+        return NULL;
+    return rp_executor_place_of(executor, tensor.id - 1);
+}
+
+const void *rp_executor_gradient(const rp_executor *executor, rp_tensor leaf) {
+    if (executor == NULL || !executor->backend->host_readable)
+        return NULL;
+    const rp_program_gradient *gradient = find_gradient(executor, leaf);
+    return gradient != NULL ? rp_executor_place_of(executor, gradient->gradient) : NULL;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+rp_status rp_executor_begin_step(rp_executor *executor, uint64_t step, float loss_scale) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_status status = check_not_failed(executor, "rp_executor_begin_step");
+    if (status != RP_OK)
+        return status;
+    if (executor->owner->pending == executor)
+        executor->owner->pending = NULL;
+    executor->state = RP_EXECUTOR_IDLE;
+    executor->step.step = step;
+    executor->step.loss_scale = loss_scale;
+    executor->step.micro_batch = 0;
+    clear_sums(executor, false);
+    return RP_OK;
+}
+
+static rp_status end_run(rp_executor *executor) {
+    executor->owner->pending = NULL;
+    executor->state = RP_EXECUTOR_DONE;
+    executor->step.micro_batch++;
+    return RP_OK;
+}
+
+rp_status rp_executor_forward(rp_executor *executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    rp_executor *owner = executor->owner;
+    rp_status status = check_not_failed(executor, "rp_executor_forward");
+    if (status == RP_OK && owner->pending != executor)
+        status = rp_executor_check_idle(executor, "rp_executor_forward");
+    if (status != RP_OK)
+        return status;
+    executor->runs = executor->replays = 0;
+    executor->replay_ns = 0;
+    owner->holder = executor;
+    status = rp_executor_run_actions(executor, 0, executor->backward_begin);
+    if (status != RP_OK)
+        return status;
+    if (executor->program->forward_only)
+        return end_run(executor);
+    owner->pending = executor;
+    executor->state = RP_EXECUTOR_FORWARD;
+    return RP_OK;
+}
+
+rp_status rp_executor_backward(rp_executor *executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    rp_status status = check_not_failed(executor, "rp_executor_backward");
+    if (status != RP_OK)
+        return status;
+    if (executor->state != RP_EXECUTOR_FORWARD)
+        return rp_fail(executor->context, RP_BAD_STATE,
+                       "rp_executor_backward: no forward has run that it could follow: what it "
+                       "reads is gone after one backward");
+    status = rp_executor_run_actions(executor, executor->backward_begin, executor->bound_count);
+    return status == RP_OK ? end_run(executor) : status;
+}
+
+rp_status rp_executor_run(rp_executor *executor) {
+    const rp_status status = rp_executor_forward(executor);
+    if (status != RP_OK || executor->program->forward_only)
+        return status;
+    return rp_executor_backward(executor);
+}
+
+void rp_executor_get_stats(const rp_executor *executor, rp_executor_stats *stats) {
+    if (stats == NULL)
+        return;
+    *stats = (rp_executor_stats){0};
+    if (executor == NULL)
+        return;
+    const rp_executor *owner = executor->owner;
+    stats->measured_peak_bytes =
+        executor->peak > executor->persistent_end ? executor->peak : executor->persistent_end;
+    stats->arena_bytes = executor->arena_bytes;
+    stats->runs = executor->runs;
+    stats->replays = executor->replays;
+    stats->replay_ns = executor->replay_ns;
+    const int64_t outside = rp_process_outside(owner->arena, owner->arena_bytes);
+    if (outside > executor->outside_base && executor->outside_base >= 0)
+        stats->outside_bytes = outside - executor->outside_base;
+}

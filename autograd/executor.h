@@ -1,0 +1,100 @@
+/* The executor in memory: a schedule bound to addresses. */
+#ifndef REPRISE_AUTOGRAD_EXECUTOR_H
+#define REPRISE_AUTOGRAD_EXECUTOR_H
+
+#include <reprise/executor.h>
+
+#include "ops/backend.h"
+#include "program.h"
+
+enum {
+    RP_BOUND_REPLAY = 1,  /* the node has run before */
+    RP_BOUND_SAVE = 2,    /* check_replays: keep what it computed */
+    RP_BOUND_COMPARE = 4, /* check_replays: compare with what was kept */
+};
+
+/* One action of a run: a kernel, or memory that has come to hold nothing and is poisoned. A run is
+ * a walk over an array of these, so they are small. */
+typedef struct rp_bound {
+    uint32_t node; /* of program and graph; RP_NONE: poison */
+    uint32_t flags;
+    size_t slots; /* its addresses in rp_executor.places: inputs, outputs, what is added to */
+    void *place;  /* the workspace, or what is poisoned */
+    int64_t end;  /* how far its places reach in the arena, or how many bytes are poisoned */
+} rp_bound;
+
+typedef enum rp_executor_state {
+    RP_EXECUTOR_IDLE,    /* nothing has run since it was made or the step began */
+    RP_EXECUTOR_FORWARD, /* backward is due */
+    RP_EXECUTOR_DONE,
+    RP_EXECUTOR_FAILED /* good for destroying */
+} rp_executor_state;
+
+struct rp_executor {
+    rp_context *context;
+    const rp_program *program;
+    const rp_plan *plan;
+    rp_executor_options options;
+    const rp_backend *backend;
+    const rp_kernel *kernels; /* by op; NULL: nothing runs */
+    rp_executor_state state;
+    bool is_observed; /* any of trace, time_replays, check_replays */
+
+    rp_executor *owner;   /* of the arena: itself, unless it shares another one's */
+    rp_executor *pending; /* owners: who is between forward and backward in the arena, or NULL */
+    rp_executor *holder;  /* owners: whose values the arena holds: who ran last, or NULL */
+    char *arena;
+    int64_t arena_bytes;
+    int64_t persistent_end; /* no persistent value reaches further */
+    int64_t shift;          /* what is added to the plan's offsets of activations */
+
+    rp_bound *bound;
+    size_t bound_count, bound_capacity;
+    size_t backward_begin; /* in bound */
+    void **places;
+    size_t place_count, place_capacity;
+    int64_t *offset;         /* by graph value: where it lies when a run has ended, or -1 */
+    int64_t *forward_offset; /* by root of the program: where it lies behind forward, or -1 */
+
+    rp_tensor_info *infos; /* scratch of a launch */
+    uint8_t *copies;       /* check_replays: outputs of first runs */
+    size_t *copy_of;       /* by node: where its outputs begin in copies */
+
+    rp_step_state step;
+    uint64_t updates; /* AdamW's t */
+    void *scratch;    /* of the gradient norm, aligned to 64 */
+    void *scratch_block;
+
+    int64_t peak; /* highest end of a kernel's places so far */
+    uint64_t runs, replays;
+    int64_t replay_ns;
+    int64_t outside_base; /* of rp_process_outside when it was made */
+};
+
+/* Fills bound, places and offsets from the plan; the arena must be there. */
+rp_status rp_executor_bind(rp_executor *executor);
+
+/* Decides where persistent values lie and by how much activations are moved. */
+rp_status rp_executor_place(rp_executor *executor);
+
+/* Runs the actions [begin, end). */
+rp_status rp_executor_run_actions(rp_executor *executor, size_t begin, size_t end);
+
+/* Bytes of the process that are resident and do not belong to the block; -1 if unknown. */
+int64_t rp_process_outside(const void *block, int64_t bytes);
+
+int64_t rp_monotonic_ns(void);
+
+/* Whether parameters may be read and written now; RP_BAD_STATE with words if not. */
+rp_status rp_executor_check_idle(const rp_executor *executor, const char *call);
+
+/* Whether the gradients of a run lie in the arena. */
+rp_status rp_executor_check_gradients(const rp_executor *executor, const char *call);
+
+/* Bytes of a value of the program. */
+size_t rp_executor_bytes(const rp_executor *executor, uint32_t value);
+
+/* Where a value lies, or NULL. */
+void *rp_executor_place_of(const rp_executor *executor, uint32_t value);
+
+#endif

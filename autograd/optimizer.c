@@ -1,0 +1,178 @@
+/* Optimizers: between steps, one kernel a parameter, in the order in which they were recorded. */
+#include <math.h>
+#include <string.h>
+
+#include "executor.h"
+
+/* The parameter, its gradient and AdamW's state, of one type and shape each. */
+typedef struct update {
+    const rp_program_gradient *gradient;
+    rp_tensor_info infos[4];
+    void *places[4];
+    size_t count;
+} update;
+
+static update update_of(const rp_executor *executor, size_t i, size_t count) {
+    const rp_program *program = executor->program;
+    const rp_program_gradient *g = &program->gradients[program->parameters[i]];
+    const uint32_t values[] = {g->leaf, g->gradient, g->moments[0], g->moments[1]};
+    update u = {.gradient = g, .count = count};
+    for (size_t k = 0; k < count; k++) {
+        u.infos[k] = rp_code_info(&program->code, values[k]);
+        u.places[k] = rp_executor_place_of(executor, values[k]);
+    }
+    return u;
+}
+
+static rp_status call_update(const rp_executor *executor, rp_op op, const rp_op_params *params,
+                             update *u, size_t out_count) {
+    /* p (, m, v): what is written is what was read, but for the gradient */
+    void *const out[] = {u->places[0], u->places[2], u->places[3]};
+    rp_tensor_info out_infos[] = {u->infos[0], u->infos[2], u->infos[3]};
+    const rp_launch launch = {
+        .call = {u->infos, u->count, out_infos, out_count, params},
+        .in = (const void *const *)u->places,
+        .out = out,
+        .step = &executor->step,
+        .threads = rp_context_threads(executor->context),
+    };
+    return executor->kernels[op](&launch);
+}
+
+static rp_status check_update(const rp_executor *executor, const char *call) {
+    const rp_status status = rp_executor_check_idle(executor, call);
+    return status == RP_OK ? rp_executor_check_gradients(executor, call) : status;
+}
+
+static rp_status failed(rp_executor *executor, const char *call, rp_status status) {
+    executor->state = RP_EXECUTOR_FAILED;
+    return rp_fail(executor->context, status, "%s: %s", call, rp_status_text(status));
+}
+
+/* ---- The norm -------------------------------------------------------------------------------- */
+
+static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum) {
+    const update u = update_of(executor, i, 2);
+    void *const out[] = {executor->scratch};
+    rp_tensor_info out_info = {RP_F32, RP_SHAPE(2)}; /* stands for one double */
+    const rp_op_params params = {0};
+    const rp_launch launch = {
+        .call = {&u.infos[1], 1, &out_info, 1, &params},
+        .in = (const void *const *)&u.places[1],
+        .out = out,
+        .workspace = (char *)executor->scratch + 64,
+        .step = &executor->step,
+        .threads = rp_context_threads(executor->context),
+    };
+    const rp_status status = executor->kernels[RP_OP_SUM_SQUARES](&launch);
+    memcpy(sum, executor->scratch, sizeof *sum);
+    return status;
+}
+
+rp_status rp_gradient_norm(const rp_executor *executor, double *norm) {
+    if (executor == NULL || norm == NULL)
+        return RP_INVALID_ARGUMENT;
+    *norm = 0.0;
+    rp_status status = check_update(executor, "rp_gradient_norm");
+    if (status != RP_OK || executor->kernels == NULL)
+        return status;
+    double total = 0.0;
+    const int previous = executor->backend->enter(rp_context_threads(executor->context));
+    for (size_t i = 0; i < executor->program->parameter_count && status == RP_OK; i++) {
+        double sum = 0.0;
+        status = sum_squares(executor, i, &sum);
+        total += sum;
+    }
+    executor->backend->leave(previous);
+    if (status != RP_OK)
+        return rp_fail(executor->context, status, "rp_gradient_norm: %s", rp_status_text(status));
+    *norm = sqrt(total);
+    return RP_OK;
+}
+
+/* What gradients are multiplied by so that their norm is at most `most`. */
+static rp_status clip(const rp_executor *executor, float most, float *scale) {
+    double norm = 0.0;
+    *scale = 1.0f;
+    if (most <= 0.0f)
+        return RP_OK;
+    const rp_status status = rp_gradient_norm(executor, &norm);
+    if (norm > (double)most)
+        *scale = (float)((double)most / norm);
+    return status;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Calls the kernel for every parameter; weight decay is for those of two dimensions or more. */
+static rp_status update_all(rp_executor *executor, const char *call, rp_op op,
+                            const rp_op_params *params, float decay) {
+    const size_t count = op == RP_OP_ADAMW ? 4 : 2, out_count = op == RP_OP_ADAMW ? 3 : 1;
+    rp_status status = RP_OK;
+    if (executor->kernels == NULL)
+        return RP_OK;
+    const int previous = executor->backend->enter(rp_context_threads(executor->context));
+    for (size_t i = 0; i < executor->program->parameter_count && status == RP_OK; i++) {
+        update u = update_of(executor, i, count);
+        rp_op_params own = *params;
+        if (op == RP_OP_ADAMW)
+            own.adamw.weight_decay = u.infos[0].shape.rank >= 2 ? decay : 0.0f;
+        status = call_update(executor, op, &own, &u, out_count);
+    }
+    executor->backend->leave(previous);
+    return status == RP_OK ? RP_OK : failed(executor, call, status);
+}
+
+static bool is_valid_adamw(const rp_adamw_options *o) {
+    return o->beta1 >= 0.0f && o->beta1 < 1.0f && o->beta2 >= 0.0f && o->beta2 < 1.0f &&
+           o->eps >= 0.0f && o->max_grad_norm >= 0.0f;
+}
+
+rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_adamw_options defaults = RP_ADAMW_OPTIONS;
+    const rp_adamw_options *o = options != NULL ? options : &defaults;
+    if (o->struct_size != sizeof *o || !is_valid_adamw(o))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_adamw_step: betas in [0, 1), eps and max_grad_norm of at least 0, and "
+                       "struct_size are needed");
+    rp_status status = check_update(executor, "rp_adamw_step");
+    if (status != RP_OK)
+        return status;
+    if (executor->program->optimizer != RP_OPTIMIZER_ADAMW)
+        return rp_fail(executor->context, RP_BAD_STATE,
+                       "rp_adamw_step: the program was made without RP_OPTIMIZER_ADAMW");
+    rp_op_params params;
+    memset(&params, 0, sizeof params);
+    status = clip(executor, o->max_grad_norm, &params.adamw.gradient_scale);
+    if (status != RP_OK)
+        return status;
+    const double t = (double)++executor->updates;
+    params.adamw.lr = o->lr;
+    params.adamw.beta1 = o->beta1;
+    params.adamw.beta2 = o->beta2;
+    params.adamw.eps = o->eps;
+    params.adamw.correction1 = (float)(1.0 - pow((double)o->beta1, t));
+    params.adamw.correction2 = (float)(1.0 - pow((double)o->beta2, t));
+    return update_all(executor, "rp_adamw_step", RP_OP_ADAMW, &params, o->weight_decay);
+}
+
+rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float max_grad_norm) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    if (!(max_grad_norm >= 0.0f))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_sgd_step: max_grad_norm is %g, at least 0 is needed",
+                       (double)max_grad_norm);
+    rp_status status = check_update(executor, "rp_sgd_step");
+    if (status != RP_OK)
+        return status;
+    rp_op_params params;
+    memset(&params, 0, sizeof params);
+    status = clip(executor, max_grad_norm, &params.sgd.gradient_scale);
+    params.sgd.lr = lr;
+    params.sgd.weight_decay = weight_decay;
+    return status == RP_OK ? update_all(executor, "rp_sgd_step", RP_OP_SGD, &params, weight_decay)
+                           : status;
+}
