@@ -53,9 +53,13 @@ bool rp_code_add_value(rp_context *context, rp_code *code, const rp_tensor_info 
     return true;
 }
 
-/* The index of these parameters: those of the node before if they are equal. */
+/* The index of these parameters: those of the node before if they are equal. NULL: the op has
+ * none. */
 static bool place_params(rp_context *context, rp_code *code, const rp_op_params *params,
                          uint32_t *index) {
+    static const rp_op_params none;
+    if (params == NULL)
+        params = &none;
     const rp_op_params *last = code->params + code->params_count - (code->params_count > 0);
     if (code->params_count == 0 || memcmp(last, params, sizeof *params) != 0) {
         if (code->params_count >= UINT32_MAX ||

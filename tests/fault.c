@@ -2,6 +2,7 @@
 #include "fault.h"
 #include "unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +79,7 @@ rp_allocator rp_faulty_allocator(rp_faulty_memory *memory) {
 
 typedef struct outcome {
     rp_status status;
-    bool has_message;
+    char message[512];
 } outcome;
 
 static outcome run(rp_faulty_memory *memory, rp_scenario scenario, void *user) {
@@ -86,11 +87,11 @@ static outcome run(rp_faulty_memory *memory, rp_scenario scenario, void *user) {
     options.allocator = rp_faulty_allocator(memory);
     options.threads = 1;
     rp_context *context = NULL;
-    outcome ended = {rp_context_create(&options, &context), true};
+    outcome ended = {rp_context_create(&options, &context), "no context"};
     if (ended.status != RP_OK)
         return ended;
     ended.status = scenario(context, user);
-    ended.has_message = rp_context_message(context)[0] != 0;
+    snprintf(ended.message, sizeof ended.message, "%s", rp_context_message(context));
     rp_context_destroy(context);
     return ended;
 }
@@ -102,7 +103,7 @@ const char *rp_fault_problem(rp_scenario scenario, void *user, int64_t from, int
         return "no allocation failed";
     if (ended.status != RP_OK && ended.status != RP_OUT_OF_MEMORY)
         return rp_status_name(ended.status);
-    if (ended.status != RP_OK && !ended.has_message)
+    if (ended.status != RP_OK && ended.message[0] == 0)
         return "no message";
     if (memory.misused)
         return "a block was damaged or freed twice";
@@ -127,8 +128,8 @@ static int64_t next(int64_t n, int64_t count) {
 void rp_fault_sweep(const char *name, rp_scenario scenario, void *user) {
     rp_faulty_memory first = {0}, second = {0};
     const outcome ended = run(&first, scenario, user);
-    if (!RP_CHECK(ended.status == RP_OK, "%s: fails with all memory: %s", name,
-                  rp_status_name(ended.status)) ||
+    if (!RP_CHECK(ended.status == RP_OK, "%s: fails with all memory: %s: %s", name,
+                  rp_status_name(ended.status), ended.message) ||
         !RP_CHECK(first.live == 0 && !first.misused, "%s: %lld blocks leak", name,
                   (long long)first.live))
         return;

@@ -1,6 +1,7 @@
 /* The n-th allocation fails, for every n, from recording to destroying; and a check that the sweep
  * itself sees what it looks for. */
 #include "fault.h"
+#include "gpt2.h"
 #include "unit.h"
 
 #include <string.h>
@@ -94,9 +95,71 @@ static void test_every_allocation_of_the_context_may_fail(void) {
     rp_fault_sweep("context", helpers_of_the_context, NULL);
 }
 
+static rp_test_gpt2_shape small_model(void) {
+    rp_test_gpt2_shape shape = rp_test_t0;
+    shape.layers = 2;
+    shape.fused = false;
+    shape.tied = true;
+    shape.dropout = 0.1f;
+    return shape;
+}
+
+/* The first failure of a tape stays with it, and every later call only returns the tensor 0. */
+static rp_status record(rp_context *context, void *user) {
+    rp_tape *tape = NULL;
+    rp_test_gpt2 model;
+    rp_status status = rp_tape_create(context, &tape);
+    if (status == RP_OK) {
+        rp_test_gpt2_record(tape, user, &model);
+        status = rp_tape_status(tape);
+        RP_CHECK(status == RP_OK || model.loss.id == 0, "a tape that failed gave a loss");
+    }
+    rp_tape_destroy(tape);
+    return status;
+}
+
+static void test_every_allocation_of_recording_may_fail(void) {
+    rp_test_gpt2_shape shape = small_model();
+    rp_fault_sweep("record", record, &shape);
+}
+
+static rp_status make_program(rp_context *context, rp_tape *tape, const rp_test_gpt2 *model) {
+    rp_program *program = NULL;
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    options.losses = &model->loss;
+    options.loss_count = 1;
+    options.outputs = &model->logits;
+    options.output_count = 1;
+    options.optimizer = RP_OPTIMIZER_ADAMW;
+    const rp_status status = rp_program_create(tape, &options, &program);
+    RP_CHECK((program != NULL) == (status == RP_OK), "%s: %s", rp_status_name(status),
+             rp_context_message(context));
+    rp_program_destroy(program);
+    return status;
+}
+
+static rp_status differentiate(rp_context *context, void *user) {
+    rp_tape *tape = NULL;
+    rp_test_gpt2 model;
+    rp_status status = rp_tape_create(context, &tape);
+    if (status == RP_OK) {
+        rp_test_gpt2_record(tape, user, &model);
+        status = make_program(context, tape, &model);
+    }
+    rp_tape_destroy(tape);
+    return status;
+}
+
+static void test_every_allocation_of_differentiating_may_fail(void) {
+    rp_test_gpt2_shape shape = small_model();
+    rp_fault_sweep("differentiate", differentiate, &shape);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_sweep_sees_leak_silence_and_wrong_status),
     RP_TEST(test_allocator_sees_damage_and_moves_blocks),
     RP_TEST(test_every_allocation_of_the_context_may_fail),
+    RP_TEST(test_every_allocation_of_recording_may_fail),
+    RP_TEST(test_every_allocation_of_differentiating_may_fail),
 };
 RP_SUITE(fault, tests)
