@@ -74,8 +74,28 @@ static int64_t flops_backward(const rp_op_call *call) {
     return rp_checked_multiply(products, product_flops(call, &l), &sum) ? sum : INT64_MAX;
 }
 
-const rp_op_def rp_op_def_attention = {
-    .name = "attention", .infer = infer, .vjp = vjp, .flops = flops};
+static int64_t tiles_bytes(int64_t sets, int64_t tiles, int64_t size) {
+    int64_t bytes = 0;
+    if (!rp_checked_multiply(sets, tiles * (int64_t)sizeof(float), &bytes) ||
+        !rp_checked_multiply(bytes, rp_attention_workspace_tile(size), &bytes))
+        return INT64_MAX;
+    return bytes;
+}
 
-const rp_op_def rp_op_def_attention_backward = {
-    .name = "attention_backward", .flops = flops_backward, .accumulates = 7u};
+static int64_t workspace(const rp_op_call *call) {
+    const rp_attention_layout l = rp_attention_layout_of(call->params, &call->in[Q], &call->in[K]);
+    return tiles_bytes(l.batch * l.heads, RP_ATTENTION_TILES, l.size);
+}
+
+static int64_t workspace_backward(const rp_op_call *call) {
+    const rp_attention_layout l = rp_attention_layout_of(call->params, &call->in[Q], &call->in[K]);
+    return tiles_bytes(l.batch * l.kv_heads, RP_ATTENTION_BACKWARD_TILES, l.size);
+}
+
+const rp_op_def rp_op_def_attention = {
+    .name = "attention", .infer = infer, .vjp = vjp, .flops = flops, .workspace = workspace};
+
+const rp_op_def rp_op_def_attention_backward = {.name = "attention_backward",
+                                                .flops = flops_backward,
+                                                .workspace = workspace_backward,
+                                                .accumulates = 7u};

@@ -86,6 +86,27 @@ static inline rp_attention_layout rp_attention_layout_of_scores(const rp_op_para
     return rp_attention_layout_make(params, dims[0], dims[2], dims[3], size);
 }
 
+/* Queries that the CPU's kernels work on at a time: 64, fewer for large heads, so that a tile [D,
+ * queries] of floats has at most this many and a few of them fit on a stack. Where even 16 queries do
+ * not fit (D > 256), tiles lie in the workspace, a set for each head. */
+enum { RP_ATTENTION_TILE_FLOATS = 4096 };
+
+static inline int64_t rp_attention_block_queries(int64_t size) {
+    int64_t queries = 64;
+    while (queries > 16 && queries * size > RP_ATTENTION_TILE_FLOATS)
+        queries /= 2;
+    return queries;
+}
+
+/* Floats of a tile in the workspace; 0: tiles are on the stack. */
+static inline int64_t rp_attention_workspace_tile(int64_t size) {
+    const int64_t floats = rp_attention_block_queries(size) * size;
+    return floats > RP_ATTENTION_TILE_FLOATS ? floats : 0;
+}
+
+/* Tiles of a set. */
+enum { RP_ATTENTION_TILES = 2, RP_ATTENTION_BACKWARD_TILES = 3 };
+
 /* ---- Checks of recording (product.c) ---------------------------------------------------------------------------- */
 
 /* RP_OK, or a message that names op and tensor. */

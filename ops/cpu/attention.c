@@ -1,150 +1,131 @@
-/* attention, fused: simple loops, a row of scores at a time. */
-#include <math.h>
+/* attention, fused: the scores of a block of queries are made, used and forgotten, a few keys at a
+ * time (Milakov & Gimelshein 2018, online softmax; Dao et al. 2022, FlashAttention). */
+#include "attention_tile.h"
 
-#include "gemm.h"
-#include "product.h"
-#include "random.h"
+enum { KEYS = 64 };
 
-enum { KEYS = 256 };
+/* What is known of each query so far: the highest score (base 2), the sum of the powers of two of the
+ * scores relative to it, and by how much the last keys made older sums shrink. */
+typedef struct rows_state {
+    float top[RP_BLOCK_QUERIES], sum[RP_BLOCK_QUERIES], shrink[RP_BLOCK_QUERIES];
+} rows_state;
 
-typedef struct drawing {
-    uint32_t key[2], stream, threshold;
-    float scale;
-    bool on;
-} drawing;
-
-static drawing drawing_of(const rp_launch *launch) {
-    const float p = launch->call.params->attention.dropout;
-    drawing d = {.on = p > 0.0f && !launch->step->evaluate};
-    if (!d.on)
-        return d;
-    rp_random_key(launch->step->seed, launch->step->step, launch->step->micro_batch, d.key);
-    d.stream = launch->call.params->attention.stream;
-    d.threshold = rp_dropout_threshold(p);
-    d.scale = 1.0f / (1.0f - p);
-    return d;
-}
-
-static float factor_of(const drawing *d, uint64_t element) {
-    if (!d->on)
-        return 1.0f;
-    return rp_random_block(d->key, d->stream, element / 4).word[element % 4] >= d->threshold
-               ? d->scale
-               : 0.0f;
-}
-
-static float dot(const float *a, const float *b, int64_t n) {
-    float sum = 0.0f;
-    for (int64_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-static void add_scaled(float *to, float factor, const float *from, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        to[i] += factor * from[i];
-}
-
-static int64_t visible(const rp_launch *launch, const rp_attention_layout *l, int64_t i) {
-    const int64_t end = i + l->keys - l->queries + 1;
-    return !launch->call.params->attention.causal || end > l->keys ? l->keys : end < 0 ? 0 : end;
-}
-
-/* q, k, v -> o, lse */
-rp_status RP_CPU(attention)(const rp_launch *launch) {
-    const rp_op_params *params = launch->call.params;
-    const bool packed = params->attention.packed;
-    const rp_attention_layout l =
-        rp_attention_layout_of(params, &launch->call.in[0], packed ? NULL : &launch->call.in[1]);
-    const float *q = launch->in[0], *k = packed ? q : launch->in[1],
-                *v = packed ? q : launch->in[2];
-    float *o = launch->out[0], *lse = launch->out[1];
-    const drawing d = drawing_of(launch);
-    const int64_t rows = l.batch * l.heads * l.queries;
-#pragma omp parallel for num_threads(launch->threads)
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t i = r % l.queries, h = r / l.queries % l.heads, b = r / l.queries / l.heads;
-        const float *qi = q + (b * l.queries + i) * l.q_stride + h * l.size;
-        const float *ks = k + b * l.keys * l.kv_stride + l.k_column + h / l.group * l.size;
-        const float *vs = v + b * l.keys * l.kv_stride + l.v_column + h / l.group * l.size;
-        float *oi = o + (b * l.queries + i) * l.o_stride + h * l.size;
-        const int64_t end = visible(launch, &l, i);
-        float top = -INFINITY, sum = 0.0f;
-        for (int64_t j = 0; j < end; j++) {
-            const float s = l.scale * dot(qi, ks + j * l.kv_stride, l.size);
-            top = s > top ? s : top;
+/* One vector of lanes of scores [keys, lanes], which become probabilities up to a factor of the row.
+ * A lane that has seen nothing is relative to 0, as -inf - -inf is no number. */
+static inline void exponentials(float *scores, int64_t stride, int64_t keys, float scale,
+                                float *restrict top, float *restrict sum, float *restrict shrink) {
+    float base[RP_LANES], total[RP_LANES], high[RP_LANES];
+    for (int x = 0; x < RP_LANES; x++)
+        high[x] = top[x];
+    for (int64_t j = 0; j < keys; j++)
+#pragma omp simd
+        for (int x = 0; x < RP_LANES; x++) {
+            const float s = scores[j * stride + x] * scale;
+            high[x] = s > high[x] ? s : high[x];
         }
-        memset(oi, 0, (size_t)l.size * sizeof *oi);
-        for (int64_t j = 0; j < end; j++) {
-            const float p = expf(l.scale * dot(qi, ks + j * l.kv_stride, l.size) - top);
-            sum += p;
-            add_scaled(oi, p * factor_of(&d, (uint64_t)(r * l.keys + j)), vs + j * l.kv_stride,
-                       l.size);
-        }
-        for (int64_t c = 0; c < l.size && end > 0; c++)
-            oi[c] /= sum;
-        lse[r] = end > 0 ? top + logf(sum) : -INFINITY;
+#pragma omp simd
+    for (int x = 0; x < RP_LANES; x++) {
+        base[x] = high[x] == -INFINITY ? 0.0f : high[x];
+        shrink[x] = rp_exp2(top[x] - base[x]);
+        top[x] = high[x];
+        total[x] = sum[x] * shrink[x];
     }
-    return RP_OK;
+    for (int64_t j = 0; j < keys; j++)
+#pragma omp simd
+        for (int x = 0; x < RP_LANES; x++) {
+            const float p = rp_exp2(scores[j * stride + x] * scale - base[x]);
+            scores[j * stride + x] = p;
+            total[x] += p;
+        }
+    for (int x = 0; x < RP_LANES; x++)
+        sum[x] = total[x];
 }
 
-static void begin(float *out, const float *added, int64_t rows, int64_t stride, int64_t count) {
-    for (int64_t i = 0; i < rows && out != NULL && out != added; i++)
-        if (added != NULL)
-            memcpy(out + i * stride, added + i * stride, (size_t)count * sizeof *out);
-        else
-            memset(out + i * stride, 0, (size_t)count * sizeof *out);
+static void drop(const rp_attention_job *job, const rp_query_block *block, const rp_key_block *keys,
+                 float *p) {
+    float factors[4][RP_LANES];
+    for (int64_t x = keys->first; x < block->lanes; x += RP_LANES)
+        for (int64_t j = 0; j < keys->count; j += 4) {
+            rp_draw_factors(job, block, keys->begin + j, x, factors);
+            for (int64_t r = 0; r < 4 && j + r < keys->count; r++)
+#pragma omp simd
+                for (int i = 0; i < RP_LANES; i++)
+                    p[(j + r) * job->width + x + i] *= factors[r][i];
+        }
 }
 
-/* q, k, v, o, lse, do -> dq, dk, dv */
-rp_status RP_CPU(attention_backward)(const rp_launch *launch) {
-    const rp_op_params *params = launch->call.params;
-    const bool packed = params->attention.packed;
-    const rp_attention_layout l =
-        rp_attention_layout_of(params, &launch->call.in[0], packed ? NULL : &launch->call.in[1]);
-    const float *q = launch->in[0], *k = packed ? q : launch->in[1],
-                *v = packed ? q : launch->in[2];
-    const float *o = launch->in[3], *lse = launch->in[4], *gradient = launch->in[5];
-    float *dq = launch->out[0], *dk = packed ? dq : rp_launch_output(launch, 1),
-          *dv = packed ? dq : rp_launch_output(launch, 2);
-    const float *aq = rp_launch_accumulate(launch, 0),
-                *ak = packed ? aq : rp_launch_accumulate(launch, 1),
-                *av = packed ? aq : rp_launch_accumulate(launch, 2);
-    const drawing d = drawing_of(launch);
-    const int64_t units = l.batch * l.kv_heads;
-#pragma omp parallel for num_threads(launch->threads)
-    for (int64_t u = 0; u < units; u++) {
-        const int64_t b = u / l.kv_heads, g = u % l.kv_heads;
-        const int64_t q_at = b * l.queries * l.q_stride + g * l.group * l.size;
-        const int64_t k_at = b * l.keys * l.kv_stride + l.k_column + g * l.size;
-        const int64_t v_at = b * l.keys * l.kv_stride + l.v_column + g * l.size;
-        begin(dq ? dq + q_at : NULL, aq ? aq + q_at : NULL, l.queries, l.q_stride,
-              l.group * l.size);
-        begin(dk ? dk + k_at : NULL, ak ? ak + k_at : NULL, l.keys, l.kv_stride, l.size);
-        begin(dv ? dv + v_at : NULL, av ? av + v_at : NULL, l.keys, l.kv_stride, l.size);
-        for (int64_t h = g * l.group; h < (g + 1) * l.group; h++)
-            for (int64_t i = 0; i < l.queries; i++) {
-                const int64_t r = (b * l.heads + h) * l.queries + i, end = visible(launch, &l, i);
-                const int64_t at = (b * l.queries + i) * l.q_stride + h * l.size;
-                const float *gi = gradient + (b * l.queries + i) * l.o_stride + h * l.size;
-                const float delta =
-                    o ? dot(gi, o + (b * l.queries + i) * l.o_stride + h * l.size, l.size) : 0.0f;
-                for (int64_t j = 0; j < end; j++) {
-                    const float *kj = k + k_at + j * l.kv_stride;
-                    const float p = expf(l.scale * dot(q + at, kj, l.size) - lse[r]);
-                    const float f = factor_of(&d, (uint64_t)(r * l.keys + j));
-                    if (dv)
-                        add_scaled(dv + v_at + j * l.kv_stride, p * f, gi, l.size);
-                    if (!dq && !dk)
-                        continue;
-                    const float ds =
-                        l.scale * p * (f * dot(gi, v + v_at + j * l.kv_stride, l.size) - delta);
-                    if (dq)
-                        add_scaled(dq + at, ds, kj, l.size);
-                    if (dk)
-                        add_scaled(dk + k_at + j * l.kv_stride, ds, q + at, l.size);
-                }
-            }
+/* ot [D, lanes] -> o, divided by the sums; the log-sum-exp of each row. A row that saw nothing: o = 0,
+ * lse = -inf. */
+static void finish(const rp_attention_job *job, const rp_query_block *block, rows_state *rows,
+                   float *ot, float *o, float *lse) {
+    const rp_attention_layout *l = &job->l;
+    for (int64_t x = 0; x < block->lanes; x++)
+        rows->shrink[x] = rows->sum[x] == 0.0f ? 0.0f : 1.0f / rows->sum[x];
+    for (int64_t d = 0; d < l->size; d++)
+#pragma omp simd
+        for (int64_t x = 0; x < block->lanes; x++)
+            ot[d * job->width + x] *= rows->shrink[x];
+    RP_CPU(tile_transpose)
+    (o + (block->b * l->queries + block->begin) * l->o_stride + block->h * l->size, l->o_stride, ot,
+     job->width, l->size, block->count);
+    lse += (block->b * l->heads + block->h) * l->queries + block->begin;
+    for (int64_t x = 0; x < block->count; x++)
+        lse[x] = rows->sum[x] == 0.0f ? -INFINITY : (rows->top[x] + log2f(rows->sum[x])) * RP_LN_2;
+}
+
+/* Kept of the scores: nothing but lse. tiles: q transposed and o transposed, both [D, lanes]. */
+static void forward_block(const rp_attention_job *job, const rp_query_block *block, float *tiles,
+                          float *o, float *lse) {
+    const rp_attention_layout *l = &job->l;
+    float scores[KEYS * RP_BLOCK_QUERIES] __attribute__((aligned(64)));
+    float *qt = tiles, *ot = tiles + l->size * job->width;
+    rows_state rows;
+    for (int x = 0; x < RP_BLOCK_QUERIES; x++) {
+        rows.top[x] = -INFINITY;
+        rows.sum[x] = 0.0f;
+    }
+    memset(ot, 0, (size_t)(l->size * job->width) * sizeof *ot);
+    rp_load_lanes(job, block,
+                  job->q + (block->b * l->queries + block->begin) * l->q_stride +
+                      block->h * l->size,
+                  l->q_stride, qt);
+    for (int64_t j = 0; j < block->end;) {
+        const rp_key_block keys = rp_key_block_at(job, block, j, KEYS);
+        rp_keys_times(job, block, &keys, job->k, qt, scores);
+        if (keys.masked)
+            rp_mask_scores(job, block, &keys, scores);
+        for (int64_t x = keys.first; x < block->lanes; x += RP_LANES)
+            exponentials(scores + x, job->width, keys.count, job->base2_scale, rows.top + x,
+                         rows.sum + x, rows.shrink + x);
+        if (job->drawing.on)
+            drop(job, block, &keys, scores);
+        rp_keys_transposed_times(job, block, &keys, job->v, scores, ot, rows.shrink);
+        j += keys.count;
+    }
+    finish(job, block, &rows, ot, o, lse);
+}
+
+/* q, k, v (or packed) -> o, lse. A piece of work is one block of queries of one head, or one head where
+ * tiles are in the workspace. */
+rp_status RP_CPU(attention)(const rp_launch *launch) {
+    const rp_attention_job job = rp_attention_job_make(launch);
+    const rp_attention_layout *l = &job.l;
+    const int64_t tile = rp_attention_workspace_tile(l->size);
+    const int64_t blocks = (l->queries + job.width - 1) / job.width;
+    const int64_t heads = l->batch * l->heads, at_once = tile > 0 ? blocks : 1;
+    const int64_t pieces = tile > 0 ? heads : heads * blocks;
+    float *o = launch->out[0], *lse = launch->out[1], *workspace = launch->workspace;
+#pragma omp parallel for num_threads(launch->threads)                                              \
+    schedule(dynamic) if (heads * l->queries * l->keys * l->size > RP_CPU_SERIAL)
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        float stack[RP_ATTENTION_TILES * RP_ATTENTION_TILE_FLOATS] __attribute__((aligned(64)));
+        float *tiles = tile > 0 ? workspace + piece * RP_ATTENTION_TILES * tile : stack;
+        for (int64_t i = piece * at_once; i < (piece + 1) * at_once; i++) {
+            const int64_t head = i / blocks;
+            const rp_query_block block = rp_query_block_make(&job, head / l->heads, head % l->heads,
+                                                             i % blocks * job.width, KEYS);
+            forward_block(&job, &block, tiles, o, lse);
+        }
     }
     return RP_OK;
 }
