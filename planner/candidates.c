@@ -1,5 +1,6 @@
 /* The family of schedules that a strategy proposes: kept sorted, without members that another one
  * beats. */
+#include "expand.h"
 #include "strategy.h"
 #include "verify.h"
 
@@ -13,7 +14,7 @@ typedef struct member {
 
 struct rp_candidates {
     const rp_graph *graph;
-    member *members; /* rising cost, falling peak, both strictly */
+    member *members; /* rising in (cost, runs), falling in peak, both strictly */
     size_t count, capacity;
 };
 
@@ -35,12 +36,18 @@ void rp_candidates_destroy(rp_candidates *set) {
     rp_free(context, set);
 }
 
-/* How many members cost less than `cost`: the place of a new one. */
-static size_t count_cheaper(const rp_candidates *set, int64_t cost) {
+static bool is_cheaper(const rp_candidate *a, const rp_candidate *b) {
+    return a->recompute_cost_ns != b->recompute_cost_ns
+               ? a->recompute_cost_ns < b->recompute_cost_ns
+               : a->recompute_nodes < b->recompute_nodes;
+}
+
+/* How many members are cheaper than one that measures so: its place. */
+static size_t count_cheaper(const rp_candidates *set, const rp_candidate *measure) {
     size_t low = 0, high = set->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (set->members[middle].measure.recompute_cost_ns < cost)
+        if (is_cheaper(&set->members[middle].measure, measure))
             low = middle + 1;
         else
             high = middle;
@@ -49,16 +56,14 @@ static size_t count_cheaper(const rp_candidates *set, int64_t cost) {
 }
 
 bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure) {
-    const size_t place = count_cheaper(set, measure.recompute_cost_ns);
-    /* The peak falls along the family, so the last of the cheaper ones has the smallest of theirs,
-     * and of those that cost the same or more only one of equal cost can be as good. */
+    const size_t place = count_cheaper(set, &measure);
+    /* The peak falls along the family: of the cheaper members the last one has the smallest. */
     if (place > 0 && set->members[place - 1].measure.live_peak_bytes <= measure.live_peak_bytes)
         return false;
     if (place == set->count)
         return true;
     const rp_candidate *next = &set->members[place].measure;
-    return next->recompute_cost_ns > measure.recompute_cost_ns ||
-           next->live_peak_bytes > measure.live_peak_bytes;
+    return is_cheaper(&measure, next) || next->live_peak_bytes > measure.live_peak_bytes;
 }
 
 /* Makes room at `place` for a member with this peak: those behind it that do not have a smaller
@@ -78,7 +83,8 @@ rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule) {
         rp_verify_schedule(set->graph, schedule->steps, schedule->count, &verdict);
     if (status != RP_OK)
         return status;
-    const rp_candidate measure = {verdict.live_peak_bytes, verdict.recompute_cost_ns};
+    const rp_candidate measure = {verdict.live_peak_bytes, verdict.recompute_cost_ns,
+                                  verdict.recompute_nodes};
     if (!rp_candidates_wants(set, measure))
         return RP_OK;
     if (!rp_reserve(context, &set->members, &set->capacity, set->count + 1, sizeof(member)))
@@ -89,11 +95,27 @@ rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule) {
         return rp_fail_memory(context, "a schedule of a family");
     if (schedule->count > 0)
         memcpy(fresh.steps, schedule->steps, schedule->count * sizeof(rp_step));
-    const size_t place = count_cheaper(set, measure.recompute_cost_ns);
+    const size_t place = count_cheaper(set, &measure);
     replace_beaten(set, place, measure.live_peak_bytes);
     set->members[place] = fresh;
     set->count++;
     return RP_OK;
+}
+
+rp_status rp_candidates_offer_drops(rp_candidates *set, rp_expander *expander,
+                                    const rp_drops *drops) {
+    bool within = false;
+    rp_schedule schedule = {0};
+    rp_status status = rp_expander_run(expander, drops, RP_NO_LIMITS, &within);
+    if (status != RP_OK || !within ||
+        !rp_candidates_wants(set, (rp_candidate){expander->peak, expander->cost,
+                                                 expander->run_count - set->graph->node_count}))
+        return status;
+    status = rp_expander_build(expander, &schedule);
+    if (status == RP_OK)
+        status = rp_candidates_offer(set, &schedule);
+    rp_schedule_clear(set->graph->context, &schedule);
+    return status;
 }
 
 size_t rp_candidates_count(const rp_candidates *set) {

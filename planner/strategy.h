@@ -15,8 +15,11 @@
  * not kept. */
 typedef struct rp_candidates rp_candidates;
 
+/* Of two that cost the same the one with fewer runs is the cheaper one: what costs nothing is not
+ * recomputed for nothing either. */
 typedef struct rp_candidate {
     int64_t live_peak_bytes, recompute_cost_ns;
+    uint64_t recompute_nodes; /* runs beyond the first of each node */
 } rp_candidate;
 
 rp_status rp_candidates_create(const rp_graph *graph, rp_candidates **set);
@@ -27,10 +30,18 @@ void rp_candidates_destroy(rp_candidates *set);
  * status and message. */
 rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule);
 
+/* Expands the decisions and offers the schedule. Nothing is offered where the schedule would be out
+ * of all proportion (expand.h). */
+struct rp_expander;
+struct rp_drops;
+rp_status rp_candidates_offer_drops(rp_candidates *set, struct rp_expander *expander,
+                                    const struct rp_drops *drops);
+
 /* Whether an offer with this measure would be kept: saves building schedules for nothing. */
 bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure);
 
-/* In order of rising cost and falling live peak. */
+/* In order of falling live peak and rising cost; neighbours may cost the same and then differ in
+ * their runs. */
 size_t rp_candidates_count(const rp_candidates *set);
 rp_candidate rp_candidates_get(const rp_candidates *set, size_t i);
 rp_status rp_candidates_build(const rp_candidates *set, size_t i, rp_schedule *schedule);

@@ -1,4 +1,5 @@
 /* keep-all: every node runs once, every value goes right behind its last reader. */
+#include "expand.h"
 #include "strategy.h"
 
 /* last[v]: the node behind which the value is dropped. */
@@ -63,6 +64,11 @@ done:
 
 rp_status rp_propose_keep_all(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
+    const uint32_t marked = rp_graph_find_kept_mark(graph);
+    if (marked != RP_NONE)
+        return rp_fail(graph->context, RP_INFEASIBLE,
+                       "keep-all recomputes nothing, but node %u (%s) is marked recompute", marked,
+                       rp_node_name(graph, marked));
     rp_schedule schedule = {0};
     rp_status status = rp_keep_all_schedule(graph, &schedule);
     if (status == RP_OK)

@@ -1,7 +1,99 @@
+/* Selective recomputation after Korthikanti et al. 2022: what costs the least time per byte goes
+ * first; with attention in separate nodes that is its core. The family is the prefixes of that order
+ * over the nodes whose outputs wait from forward to backward: as much as the budget asks for. */
+#include "expand.h"
 #include "strategy.h"
+
+#include <stdlib.h>
+
+/* Effort: schedules tried x nodes. With more nodes than that the prefixes are thinned out. */
+enum { EFFORT = 8000000, MIN_TRIED = 6 };
+
+/* A forward node whose outputs may be dropped at the turn. */
+typedef struct choice {
+    uint32_t node;
+    int64_t cost, bytes;
+} choice;
+
+/* Rising cost per byte; then the later node first, because it is the one that backward wants first
+ * and whose replay ends soonest. */
+static int compare_choices(const void *left, const void *right) {
+    const choice *a = left, *b = right;
+    const __int128 difference = (__int128)a->cost * b->bytes - (__int128)b->cost * a->bytes;
+    if (difference != 0)
+        return difference < 0 ? -1 : 1;
+    return a->node > b->node ? -1 : a->node < b->node;
+}
+
+/* Whether the value is written in forward and read in backward, the nodes up to `turn` being the
+ * forward ones. */
+static bool waits(const rp_graph *graph, uint32_t value, uint32_t turn) {
+    const rp_value *v = &graph->values[value];
+    return !v->persistent && !v->is_output && v->writer <= turn && v->readers.count > 0 &&
+           rp_value_readers(graph, value)[v->readers.count - 1] > turn;
+}
+
+static size_t list_choices(const rp_expander *x, choice *choices) {
+    const rp_graph *graph = x->graph;
+    size_t count = 0;
+    for (uint32_t n = 0; n <= graph->last_forward; n++) {
+        choice found = {n, graph->nodes[n].cost_ns, 0};
+        for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++)
+            if (!x->fixed[x->outputs[o]] && waits(graph, x->outputs[o], graph->last_forward))
+                found.bytes += graph->values[x->outputs[o]].bytes;
+        if (found.bytes > 0)
+            choices[count++] = found;
+    }
+    qsort(choices, count, sizeof *choices, compare_choices);
+    return count;
+}
+
+static rp_status drop_outputs(const rp_expander *x, uint32_t node, rp_drops *drops) {
+    rp_status status = RP_OK;
+    for (uint32_t o = x->output_begin[node]; o < x->output_begin[node + 1] && status == RP_OK; o++)
+        if (waits(x->graph, x->outputs[o], x->graph->last_forward))
+            status = rp_drops_add(x, drops, x->outputs[o], x->graph->last_forward);
+    return status;
+}
+
+static rp_status propose(rp_expander *x, rp_drops *drops, const choice *choices, size_t count,
+                         rp_candidates *set) {
+    const size_t affordable = EFFORT / (x->graph->node_count + 1);
+    const size_t tried = affordable < MIN_TRIED ? MIN_TRIED : affordable;
+    rp_status status = rp_candidates_offer_drops(set, x, drops);
+    size_t done = 0;
+    for (size_t i = 1; i <= tried && i <= count && status == RP_OK; i++) {
+        const size_t prefix = tried >= count ? i : count * i / tried;
+        for (; done < prefix && status == RP_OK; done++)
+            status = drop_outputs(x, choices[done].node, drops);
+        if (status == RP_OK)
+            status = rp_candidates_offer_drops(set, x, drops);
+    }
+    return status;
+}
 
 rp_status rp_propose_selective(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
-    (void)set;
-    return rp_fail(graph->context, RP_NOT_APPLICABLE, "selective: not built yet");
+    if (graph->last_forward == RP_NONE || graph->first_backward == RP_NONE ||
+        graph->last_forward > graph->first_backward)
+        return rp_fail(graph->context, RP_NOT_APPLICABLE,
+                       "selective looks at what waits from the forward to the backward phase, but "
+                       "the graph is not one behind the other");
+    rp_expander expander;
+    rp_drops drops = {0};
+    choice *choices = NULL;
+    rp_status status = rp_expander_create(graph, &expander);
+    if (status != RP_OK)
+        return status;
+    choices = rp_alloc(graph->context, graph->node_count, sizeof *choices);
+    if (choices == NULL)
+        status = rp_fail_memory(graph->context, "the order of a selective recompute");
+    if (status == RP_OK)
+        status = rp_drops_create(&expander, &drops);
+    if (status == RP_OK)
+        status = propose(&expander, &drops, choices, list_choices(&expander, choices), set);
+    rp_drops_clear(graph->context, &drops);
+    rp_free(graph->context, choices);
+    rp_expander_clear(&expander);
+    return status;
 }

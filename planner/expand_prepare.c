@@ -1,0 +1,235 @@
+/* What the expansion knows of a graph before any decision: flat lists of activations, the values
+ * that may not be dropped, and the drops that marks ask for. */
+#include "expand.h"
+
+#include <string.h>
+
+/* ---- Flat lists ------------------------------------------------------------------------------- */
+
+static bool is_activation(const rp_graph *graph, uint32_t value) {
+    return !graph->values[value].persistent;
+}
+
+static void flatten_inputs(const rp_graph *graph, rp_expander *x) {
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        x->input_begin[n] = count;
+        const uint32_t *inputs = rp_node_inputs(graph, n);
+        for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
+            if (is_activation(graph, inputs[i]))
+                x->inputs[count++] = inputs[i];
+    }
+    x->input_begin[graph->node_count] = count;
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (is_activation(graph, graph->outputs[i]))
+            x->inputs[count++] = graph->outputs[i];
+    x->input_begin[graph->node_count + 1] = count;
+}
+
+static void flatten_outputs(const rp_graph *graph, rp_expander *x) {
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        x->output_begin[n] = count;
+        const uint32_t *outputs = rp_node_outputs(graph, n);
+        for (int views = 0; views <= 1; views++)
+            for (size_t i = 0; i < graph->nodes[n].outputs.count; i++) {
+                const bool is_view = graph->values[outputs[i]].alias_of != RP_NONE;
+                if (is_activation(graph, outputs[i]) && is_view == (views == 1))
+                    x->outputs[count++] = outputs[i];
+                x->has_views = x->has_views || is_view;
+            }
+    }
+    x->output_begin[graph->node_count] = count;
+}
+
+/* ---- What may not run again ------------------------------------------------------------------- */
+
+/* The last stage in which each node may run again: itself if it may not at all, else the next write
+ * of something persistent that it reads, also through a view. `next_write` is scratch. */
+static void find_deadlines(const rp_graph *graph, uint32_t *deadline, uint32_t *next_write) {
+    for (size_t v = 0; v < graph->value_count; v++)
+        next_write[v] = RP_NONE;
+    for (uint32_t n = (uint32_t)graph->node_count; n-- > 0;) {
+        deadline[n] = rp_node_may_rerun(graph, n) ? RP_NONE : n;
+        const uint32_t *inputs = rp_node_inputs(graph, n);
+        for (size_t i = 0; i < graph->nodes[n].inputs.count; i++) {
+            const uint32_t root = graph->values[inputs[i]].root;
+            if (graph->values[root].persistent && next_write[root] < deadline[n])
+                deadline[n] = next_write[root];
+        }
+        const uint32_t *outputs = rp_node_outputs(graph, n);
+        for (size_t i = 0; i < graph->nodes[n].outputs.count; i++)
+            if (graph->values[graph->values[outputs[i]].root].persistent)
+                next_write[graph->values[outputs[i]].root] = n;
+    }
+}
+
+/* What a node marked recompute writes cannot be held instead: its readers run again no later than
+ * it may itself. */
+static void inherit_deadlines(const rp_expander *x, uint32_t *deadline) {
+    const rp_graph *graph = x->graph;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++) {
+            const uint32_t writer = graph->values[x->inputs[i]].writer;
+            if (graph->nodes[writer].mark == RP_MARK_RECOMPUTE && deadline[writer] < deadline[n])
+                deadline[n] = deadline[writer];
+        }
+}
+
+/* The last stage in which anything may ask for an output of node n: its readers' first runs, and
+ * the runs of readers that may run again. */
+static uint32_t find_last_demand(const rp_expander *x, uint32_t n, const uint32_t *last_demand) {
+    const rp_graph *graph = x->graph;
+    uint32_t last = n;
+    for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++) {
+        const rp_value *value = &graph->values[x->outputs[o]];
+        const uint32_t *readers = rp_value_readers(graph, x->outputs[o]);
+        if (value->is_output)
+            return (uint32_t)graph->node_count;
+        for (size_t i = 0; i < value->readers.count; i++)
+            if (last_demand[readers[i]] > last)
+                last = last_demand[readers[i]];
+    }
+    return last;
+}
+
+/* A node runs again only if that is allowed in every stage in which anything may ask for it: then
+ * a drop never leads into a dead end. The three lists are scratch. */
+static void find_fixed(rp_expander *x, uint32_t *deadline, uint32_t *last_demand,
+                       uint32_t *next_write) {
+    const rp_graph *graph = x->graph;
+    find_deadlines(graph, deadline, next_write);
+    inherit_deadlines(x, deadline);
+    for (uint32_t n = (uint32_t)graph->node_count; n-- > 0;) {
+        const uint32_t last = find_last_demand(x, n, last_demand);
+        const bool again = rp_node_may_rerun(graph, n) && deadline[n] >= last;
+        last_demand[n] = again ? last : n;
+        for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++)
+            x->fixed[x->outputs[o]] = !again;
+    }
+}
+
+/* ---- Marks ------------------------------------------------------------------------------------ */
+
+static bool is_read_behind(const rp_graph *graph, uint32_t value, uint32_t node) {
+    const rp_value *v = &graph->values[value];
+    return v->is_output ||
+           (v->readers.count > 0 && rp_value_readers(graph, value)[v->readers.count - 1] > node);
+}
+
+/* The last forward node where all backward nodes stand behind it: marks recompute speak of that
+ * moment; RP_NONE without one. */
+static uint32_t find_turn(const rp_graph *graph) {
+    return graph->last_forward != RP_NONE && graph->first_backward != RP_NONE &&
+                   graph->last_forward < graph->first_backward
+               ? graph->last_forward
+               : RP_NONE;
+}
+
+uint32_t rp_graph_find_kept_mark(const rp_graph *graph) {
+    const uint32_t turn = find_turn(graph);
+    for (uint32_t n = 0; turn != RP_NONE && n <= turn; n++) {
+        const uint32_t *outputs = rp_node_outputs(graph, n);
+        for (size_t i = 0; i < graph->nodes[n].outputs.count; i++)
+            if (graph->nodes[n].mark == RP_MARK_RECOMPUTE && is_activation(graph, outputs[i]) &&
+                is_read_behind(graph, outputs[i], turn))
+                return n;
+    }
+    return RP_NONE;
+}
+
+/* Outputs of nodes marked recompute are not carried from the last forward node to the first
+ * backward one, which is the stage behind it. */
+static rp_status find_forced(rp_expander *x) {
+    const rp_graph *graph = x->graph;
+    const uint32_t turn = find_turn(graph);
+    if (turn == RP_NONE)
+        return RP_OK;
+    for (uint32_t n = 0; n <= turn; n++) {
+        if (graph->nodes[n].mark != RP_MARK_RECOMPUTE)
+            continue;
+        for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++) {
+            const uint32_t value = x->outputs[o];
+            if (x->fixed[value] && is_read_behind(graph, value, turn))
+                return rp_fail(graph->context, RP_INFEASIBLE,
+                               "node %u (%s) is marked recompute, but %s is needed after something "
+                               "that the node reads has been overwritten",
+                               n, rp_node_name(graph, n), rp_value_name(graph, value));
+            x->forced[x->forced_count++] = (rp_drop){value, turn};
+        }
+    }
+    return RP_OK;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------- */
+
+static size_t count_marked_outputs(const rp_graph *graph) {
+    size_t count = 0;
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].mark == RP_MARK_RECOMPUTE)
+            count += graph->nodes[n].outputs.count;
+    return count;
+}
+
+static bool allocate(rp_expander *x) {
+    const rp_graph *graph = x->graph;
+    rp_context *const context = graph->context;
+    const size_t nodes = graph->node_count, values = graph->value_count;
+    size_t inputs = graph->output_count, outputs = 0;
+    for (size_t n = 0; n < nodes; n++) {
+        inputs += graph->nodes[n].inputs.count;
+        outputs += graph->nodes[n].outputs.count;
+    }
+    x->input_begin = rp_alloc(context, nodes + 2, sizeof *x->input_begin);
+    x->inputs = rp_alloc(context, inputs, sizeof *x->inputs);
+    x->output_begin = rp_alloc(context, nodes + 1, sizeof *x->output_begin);
+    x->outputs = rp_alloc(context, outputs, sizeof *x->outputs);
+    x->fixed = rp_alloc(context, values, sizeof *x->fixed);
+    x->forced = rp_alloc(context, count_marked_outputs(graph), sizeof *x->forced);
+    x->current = rp_alloc(context, values, sizeof *x->current);
+    x->last_stage = rp_alloc(context, values, sizeof *x->last_stage);
+    x->at = rp_alloc(context, values, sizeof *x->at);
+    x->stack = rp_alloc(context, nodes + 1, sizeof *x->stack);
+    x->cursor = rp_alloc(context, nodes + 1, sizeof *x->cursor);
+    return x->input_begin && x->inputs && x->output_begin && x->outputs && x->fixed && x->forced &&
+           x->current && x->last_stage && x->at && x->stack && x->cursor;
+}
+
+rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander) {
+    rp_context *const context = graph->context;
+    rp_status status = RP_OK;
+    *expander = (rp_expander){.graph = graph};
+    uint32_t *deadline = rp_alloc(context, graph->node_count, sizeof *deadline);
+    uint32_t *last_demand = rp_alloc(context, graph->node_count, sizeof *last_demand);
+    uint32_t *next_write = rp_alloc(context, graph->value_count, sizeof *next_write);
+    if (deadline == NULL || last_demand == NULL || next_write == NULL || !allocate(expander)) {
+        status = rp_fail_memory(context, "the expansion of schedules");
+        goto fail;
+    }
+    flatten_inputs(graph, expander);
+    flatten_outputs(graph, expander);
+    find_fixed(expander, deadline, last_demand, next_write);
+    status = find_forced(expander);
+fail:
+    rp_free(context, deadline);
+    rp_free(context, last_demand);
+    rp_free(context, next_write);
+    if (status != RP_OK)
+        rp_expander_clear(expander);
+    return status;
+}
+
+void rp_expander_clear(rp_expander *x) {
+    if (x->graph == NULL)
+        return;
+    rp_context *const context = x->graph->context;
+    void *const blocks[] = {
+        x->input_begin, x->inputs,     x->output_begin, x->outputs, x->fixed,
+        x->forced,      x->run_node,   x->run_stage,    x->run_end, x->current,
+        x->at,          x->last_stage, x->stack,        x->cursor,  x->instances,
+        x->storage,     x->taken,      x->live_on,      x->bytes,
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        rp_free(context, blocks[i]);
+    *x = (rp_expander){0};
+}
