@@ -27,7 +27,12 @@ static rp_status propose_blocks(const rp_graph *graph, rp_candidates *set) {
 
 rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
-    rp_status status = forgive(rp_propose_keep_all(graph, 0, set));
+    rp_expander expander;
+    rp_status status = rp_expander_create(graph, &expander);
+    if (status != RP_OK) /* a mark that cannot be honoured */
+        return status;
+    rp_expander_clear(&expander);
+    status = forgive(rp_propose_keep_all(graph, 0, set));
     if (status == RP_OK)
         status = propose_blocks(graph, set);
     if (status == RP_OK)

@@ -3,6 +3,7 @@
  * over the nodes whose outputs wait from forward to backward: as much as the budget asks for. */
 #include "expand.h"
 #include "strategy.h"
+#include "wide.h"
 
 #include <stdlib.h>
 
@@ -15,14 +16,14 @@ typedef struct choice {
     int64_t cost, bytes;
 } choice;
 
-/* Rising cost per byte; then the later node first, because it is the one that backward wants first
- * and whose replay ends soonest. */
+/* Rising cost per byte; then the earlier node first, because backward wants it last: its replay
+ * finds the most room. */
 static int compare_choices(const void *left, const void *right) {
     const choice *a = left, *b = right;
-    const __int128 difference = (__int128)a->cost * b->bytes - (__int128)b->cost * a->bytes;
-    if (difference != 0)
-        return difference < 0 ? -1 : 1;
-    return a->node > b->node ? -1 : a->node < b->node;
+    const int order = rp_ratio_compare(a->cost, a->bytes, b->cost, b->bytes);
+    if (order != 0)
+        return order;
+    return a->node < b->node ? -1 : a->node > b->node;
 }
 
 /* Whether the value is written in forward and read in backward, the nodes up to `turn` being the

@@ -4,6 +4,7 @@
  * balanced cut the one that the fewest bytes cross is taken: this finds the seams of layers. */
 #include "segments.h"
 #include "strategy.h"
+#include "wide.h"
 
 /* Effort: schedules tried x nodes. With more nodes than that the family is thinned out. */
 enum { EFFORT = 8000000, MIN_TRIED = 6 };
@@ -121,7 +122,7 @@ static void cut_forward(const rp_graph *graph, forward *f, const int64_t *weight
     for (size_t n = 0; n < graph->node_count; n++)
         f->segment[n] = RP_NONE;
     for (uint32_t k = 1; k < count && begin < f->count; k++) {
-        const int64_t target = (int64_t)((__int128)total * k / count);
+        const int64_t target = (int64_t)((rp_wide)total * k / count);
         const uint32_t cut = find_cut(f, weight, begin, target, total / (2 * (int64_t)count));
         for (uint32_t i = begin; i <= cut; i++)
             f->segment[f->nodes[i]] = k - 1;
