@@ -40,7 +40,8 @@ apt() {
     apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" </dev/null >/dev/null
 }
 echo "installing ${missing[*]}"
-if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; }; then
+apt update || echo "install.sh: apt-get update failed; trying with the lists at hand" >&2
+if ! apt install -y --no-install-recommends "${missing[@]}"; then
   echo "install.sh: apt-get could not install: ${missing[*]}" >&2
   exit 1
 fi

@@ -58,7 +58,7 @@ static int run_registered(const char *program) {
 
 int rp_unit_main(int argc, char **argv, const rp_suite *const *suites, size_t count) {
     const bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
-    const char *filter = !list && argc > 1 ? argv[1] : "";
+    const char *filter = argc > (list ? 2 : 1) ? argv[list ? 2 : 1] : "";
     if (CU_initialize_registry() != CUE_SUCCESS) {
         fprintf(stderr, "%s: %s\n", argv[0], CU_get_error_msg());
         return 1;

@@ -44,7 +44,7 @@ typedef struct rp_suite {
     const rp_suite rp_suite_##name = {#name, table, sizeof(table) / sizeof((table)[0])};
 
 /* Runs the suites and prints CUnit's summary. An argument keeps only the tests whose
- * "suite/name" contains it; --list prints their names and runs none. Returns the exit status: 0
+ * "suite/name" contains it; --list before it prints the names and runs none. Returns the exit status: 0
  * only if at least one test ran and none failed. */
 int rp_unit_main(int argc, char **argv, const rp_suite *const *suites, size_t count);
 
