@@ -1,0 +1,53 @@
+/* What the model flags must satisfy together. */
+#include "train_options.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool check_built(const train_options *o, failure *failure) {
+    const struct {
+        const char *option, *value, *missing, *instead;
+    } rows[] = {
+        {"arch", o->arch, "llama", "gpt2"},
+        {"dtype", o->dtype, "bf16", "f32"},
+        {"backend", o->backend, "cuda", "cpu or null"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].value, rows[i].missing) == 0) {
+            return fail(failure, STATUS_USAGE, "--%s %s is not built yet: expected %s",
+                        rows[i].option, rows[i].missing, rows[i].instead);
+        }
+    }
+    return strcmp(o->costs, "model") == 0 ||
+           fail(failure, STATUS_USAGE,
+                "--costs %s: costs from a file are not built yet: expected model", o->costs);
+}
+
+bool train_options_complete(train_options *o, failure *failure) {
+    if (!check_built(o, failure))
+        return false;
+    if (o->dim % o->heads != 0) {
+        return fail(failure, STATUS_USAGE,
+                    "--dim %" PRId64 ": expected a multiple of --heads %" PRId64, o->dim, o->heads);
+    }
+    o->kv_heads = o->kv_heads != 0 ? o->kv_heads : o->heads;
+    if (o->kv_heads != o->heads) {
+        return fail(failure, STATUS_USAGE,
+                    "--kv-heads %" PRId64 ": gpt2 has as many as heads, expected %" PRId64,
+                    o->kv_heads, o->heads);
+    }
+    o->ffn = o->ffn != 0 ? o->ffn : 4 * o->dim;
+    if (o->dropout >= 1.0) {
+        return fail(failure, STATUS_USAGE, "--dropout %g: expected a probability below 1",
+                    o->dropout);
+    }
+    if (o->validation >= 1.0) {
+        return fail(failure, STATUS_USAGE, "--validation %g: expected a part of the text, below 1",
+                    o->validation);
+    }
+    return true;
+}
+
+rp_backend_kind train_options_backend(const train_options *options) {
+    return strcmp(options->backend, "null") == 0 ? RP_BACKEND_NULL : RP_BACKEND_CPU;
+}
