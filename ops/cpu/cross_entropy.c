@@ -1,0 +1,92 @@
+/* cross_entropy: logits [rows, V], targets [rows] -> loss scalar, lse [rows]. backward: logits,
+ * targets, lse, dloss scalar -> dlogits [rows, V], which may lie on logits. Kept: logits and the
+ * log-sum-exp of each row; probabilities are e^(logit - lse). */
+#include "rows.h"
+
+typedef struct problem {
+    const float *logits;
+    const int32_t *targets;
+    int64_t rows, width;
+    int32_t ignored;
+} problem;
+
+static problem problem_of(const rp_launch *launch) {
+    const rp_shape shape = launch->call.in[0].shape;
+    return (problem){
+        .logits = launch->in[0],
+        .targets = launch->in[1],
+        .rows = rp_row_count(shape),
+        .width = rp_row_length(shape),
+        .ignored = launch->call.params->cross_entropy.ignore_index,
+    };
+}
+
+static bool is_valid(const problem *p, int64_t row) {
+    const int32_t target = p->targets[row];
+    return target != p->ignored && target >= 0 && target < p->width;
+}
+
+/* What the sum over rows is multiplied with. */
+static double weight_of(const problem *p, const rp_launch *launch) {
+    int64_t valid = 0;
+    if (launch->call.params->cross_entropy.reduction == RP_REDUCE_SUM)
+        return 1.0;
+    for (int64_t r = 0; r < p->rows; r++)
+        valid += is_valid(p, r);
+    return valid > 0 ? 1.0 / (double)valid : 0.0;
+}
+
+/* The log-sum-exp is left in lse, the loss of the row returned. */
+static double forward_row(const problem *p, int64_t row, float *lse) {
+    const float *x = p->logits + row * p->width;
+    const float top = rp_row_max(x, p->width);
+    const double log_sum = (double)top + log((double)rp_row_exp_sum(x, p->width, top));
+    if (lse != NULL)
+        lse[row] = (float)log_sum;
+    return is_valid(p, row) ? log_sum - (double)x[p->targets[row]] : 0.0;
+}
+
+rp_status RP_CPU(cross_entropy)(const rp_launch *launch) {
+    const problem p = problem_of(launch);
+    float *lse = launch->out[1];
+    double *losses = launch->workspace, loss = 0.0;
+    if (launch->call.in[0].dtype != RP_F32 || launch->call.out[0].dtype != RP_F32)
+        return RP_UNSUPPORTED;
+#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, p.rows *p.width))
+    for (int64_t r = 0; r < p.rows; r++)
+        losses[r] = forward_row(&p, r, lse);
+    for (int64_t r = 0; r < p.rows; r++)
+        loss += losses[r];
+    *(float *)launch->out[0] = (float)(loss * weight_of(&p, launch));
+    return RP_OK;
+}
+
+/* dlogits = (probability - 1 at the target) g; 0 in a row that does not count, whatever it holds.
+ */
+static void backward_row(const problem *p, int64_t row, float lse, float g, float *dx) {
+    const float *x = p->logits + row * p->width;
+    if (!is_valid(p, row)) {
+        for (int64_t c = 0; c < p->width; c++)
+            dx[c] = 0.0f;
+        return;
+    }
+    const int32_t target = p->targets[row];
+    const float at_target = (rp_math_exp(x[target] - lse) - 1.0f) * g;
+#pragma omp simd
+    for (int64_t c = 0; c < p->width; c++)
+        dx[c] = rp_math_exp(x[c] - lse) * g;
+    dx[target] = at_target;
+}
+
+rp_status RP_CPU(cross_entropy_backward)(const rp_launch *launch) {
+    const problem p = problem_of(launch);
+    const float *lse = launch->in[2];
+    const float g = (float)((double)*(const float *)launch->in[3] * weight_of(&p, launch));
+    float *dx = launch->out[0];
+    if (launch->call.in[0].dtype != RP_F32 || launch->call.out[0].dtype != RP_F32)
+        return RP_UNSUPPORTED;
+#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, p.rows *p.width))
+    for (int64_t r = 0; r < p.rows; r++)
+        backward_row(&p, r, lse[r], g, dx + r * p.width);
+    return RP_OK;
+}

@@ -1,0 +1,196 @@
+/* transpose: [outer, A, middle, B, inner] -> [outer, B, middle, A, inner]. slice: [outer, D, inner]
+ * -> [outer, length, inner], slice_backward the other way round, concat from several. Elements are
+ * moved by their bytes: any dtype, but for slice_backward, which computes. */
+#include <string.h>
+
+#include "loops.h"
+
+/* Bytes that one thread moves at once. */
+enum { PIECE = 64 * 1024 };
+
+static int threads_for_bytes(const rp_launch *launch, int64_t bytes) {
+    return rp_cpu_threads(launch, bytes / (int64_t)sizeof(float));
+}
+
+/* Copies `count` runs of `run` bytes, which lie `to_stride` and `from_stride` apart. */
+typedef struct runs {
+    uint8_t *to;
+    const uint8_t *from;
+    int64_t count, run, to_stride, from_stride;
+} runs;
+
+static void copy_runs(const rp_launch *launch, const runs *r) {
+    const int64_t pieces = r->run / PIECE + (r->run % PIECE != 0);
+#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, r->count * r->run))
+    for (int64_t t = 0; t < r->count * pieces; t++) {
+        const int64_t k = t / pieces, begin = t % pieces * PIECE, rest = r->run - begin;
+        memcpy(r->to + k * r->to_stride + begin, r->from + k * r->from_stride + begin,
+               (size_t)(rest < PIECE ? rest : PIECE));
+    }
+}
+
+/* ---- transpose ------------------------------------------------------------------------------- */
+
+typedef struct swap {
+    int64_t outer, a, middle, b, inner; /* of the input; inner in elements */
+    size_t size;                        /* of an element */
+} swap;
+
+static int64_t product(rp_shape shape, int begin, int end) {
+    int64_t count = 1;
+    for (int i = begin; i < end; i++)
+        count *= shape.dims[i];
+    return count;
+}
+
+static swap swap_of(const rp_launch *launch) {
+    const rp_shape x = launch->call.in[0].shape;
+    const int first = rp_axis(x, launch->call.params->transpose.first);
+    const int second = rp_axis(x, launch->call.params->transpose.second);
+    const int low = first < second ? first : second, high = first < second ? second : first;
+    const size_t size = rp_dtype_bytes(launch->call.in[0].dtype);
+    if (low == high)
+        return (swap){1, 1, 1, 1, rp_shape_count(x), size};
+    return (swap){product(x, 0, low),           x.dims[low],
+                  product(x, low + 1, high),    x.dims[high],
+                  product(x, high + 1, x.rank), size};
+}
+
+/* Blocks of [BLOCK, BLOCK] elements: what is read along rows is written down columns while it is in
+ * the first cache. */
+enum { BLOCK = 32 };
+
+#define TRANSPOSE_BLOCK(name, type)                                                                \
+    static void name(const type *from, type *to, int64_t rows, int64_t columns,                    \
+                     int64_t from_stride, int64_t to_stride) {                                     \
+        for (int64_t c = 0; c < columns; c++)                                                      \
+            for (int64_t r = 0; r < rows; r++)                                                     \
+                to[c * to_stride + r] = from[r * from_stride + c];                                 \
+    }
+TRANSPOSE_BLOCK(transpose_block_4, uint32_t)
+TRANSPOSE_BLOCK(transpose_block_2, uint16_t)
+
+/* The t-th block of all matrices [A, B] of the tensor. */
+static void transpose_task(const rp_launch *launch, const swap *s, int64_t t) {
+    const int64_t down = (s->a + BLOCK - 1) / BLOCK, across = (s->b + BLOCK - 1) / BLOCK;
+    const int64_t matrix = t / (down * across), block = t % (down * across);
+    const int64_t top = block / across * BLOCK, left = block % across * BLOCK;
+    const int64_t o = matrix / s->middle, m = matrix % s->middle;
+    const int64_t rows = s->a - top < BLOCK ? s->a - top : BLOCK;
+    const int64_t columns = s->b - left < BLOCK ? s->b - left : BLOCK;
+    const int64_t from = (o * s->a + top) * s->middle * s->b + m * s->b + left;
+    const int64_t to = (o * s->b + left) * s->middle * s->a + m * s->a + top;
+    if (s->size == 4)
+        transpose_block_4((const uint32_t *)launch->in[0] + from, (uint32_t *)launch->out[0] + to,
+                          rows, columns, s->middle * s->b, s->middle * s->a);
+    else
+        transpose_block_2((const uint16_t *)launch->in[0] + from, (uint16_t *)launch->out[0] + to,
+                          rows, columns, s->middle * s->b, s->middle * s->a);
+}
+
+static void transpose_elements(const rp_launch *launch, const swap *s, int64_t bytes) {
+    const int64_t blocks = (s->a + BLOCK - 1) / BLOCK * ((s->b + BLOCK - 1) / BLOCK);
+#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, bytes))
+    for (int64_t t = 0; t < s->outer * s->middle * blocks; t++)
+        transpose_task(launch, s, t);
+}
+
+/* Where whole runs of `inner` elements move: row (o, b, m) of the output is `a` runs. */
+static void transpose_runs(const rp_launch *launch, const swap *s, int64_t bytes) {
+    const int64_t run = s->inner * (int64_t)s->size;
+#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, bytes))
+    for (int64_t t = 0; t < s->outer * s->b * s->middle; t++) {
+        const int64_t m = t % s->middle, b = t / s->middle % s->b, o = t / s->middle / s->b;
+        uint8_t *to = (uint8_t *)launch->out[0] + t * s->a * run;
+        const uint8_t *from =
+            (const uint8_t *)launch->in[0] + ((o * s->a * s->middle + m) * s->b + b) * run;
+        for (int64_t a = 0; a < s->a; a++)
+            memcpy(to + a * run, from + a * s->middle * s->b * run, (size_t)run);
+    }
+}
+
+rp_status RP_CPU(transpose)(const rp_launch *launch) {
+    const swap s = swap_of(launch);
+    const int64_t bytes = rp_info_bytes(&launch->call.in[0]);
+    if (bytes == 0)
+        return RP_OK;
+    if (s.a == 1 && s.b == 1)
+        copy_runs(launch, &(runs){launch->out[0], launch->in[0], 1, bytes, bytes, bytes});
+    else if (s.inner == 1 && (s.size == 4 || s.size == 2))
+        transpose_elements(launch, &s, bytes);
+    else
+        transpose_runs(launch, &s, bytes);
+    return RP_OK;
+}
+
+/* ---- slice and concat ------------------------------------------------------------------------ */
+
+/* A tensor as [outer, D, inner] around a dimension; inner in bytes. */
+typedef struct around {
+    int64_t outer, length, inner;
+} around;
+
+static around around_of(const rp_tensor_info *info, int dimension) {
+    const int axis = rp_axis(info->shape, dimension);
+    return (around){product(info->shape, 0, axis), info->shape.dims[axis],
+                    product(info->shape, axis + 1, info->shape.rank) *
+                        (int64_t)rp_dtype_bytes(info->dtype)};
+}
+
+rp_status RP_CPU(slice)(const rp_launch *launch) {
+    const int64_t start = launch->call.params->slice.start;
+    const around x = around_of(&launch->call.in[0], launch->call.params->slice.dimension);
+    const around y = around_of(&launch->call.out[0], launch->call.params->slice.dimension);
+    if (rp_info_bytes(&launch->call.out[0]) == 0)
+        return RP_OK;
+    copy_runs(launch, &(runs){launch->out[0], (const uint8_t *)launch->in[0] + start * x.inner,
+                              x.outer, y.length * y.inner, y.length * y.inner, x.length * x.inner});
+    return RP_OK;
+}
+
+rp_status RP_CPU(concat)(const rp_launch *launch) {
+    const int dimension = launch->call.params->concat.dimension;
+    const around y = around_of(&launch->call.out[0], dimension);
+    int64_t start = 0;
+    for (size_t i = 0; i < launch->call.in_count; i++) {
+        const around x = around_of(&launch->call.in[i], dimension);
+        if (rp_info_bytes(&launch->call.in[i]) > 0)
+            copy_runs(launch,
+                      &(runs){(uint8_t *)launch->out[0] + start * y.inner, launch->in[i], x.outer,
+                              x.length * x.inner, y.length * y.inner, x.length * x.inner});
+        start += x.length;
+    }
+    return RP_OK;
+}
+
+/* Elements [begin, end) of dx: what is accumulated, or 0. */
+static void begin_gradient(float *dx, const float *sum, int64_t begin, int64_t end) {
+    if (begin >= end || sum == dx)
+        return;
+    if (sum == NULL)
+        memset(dx + begin, 0, (size_t)(end - begin) * sizeof *dx);
+    else
+        memcpy(dx + begin, sum + begin, (size_t)(end - begin) * sizeof *dx);
+}
+
+/* dy [outer, length, inner] -> dx [outer, D, inner], 0 outside the slice. When accumulating on dx
+ * itself only the slice is touched. */
+rp_status RP_CPU(slice_backward)(const rp_launch *launch) {
+    const int dimension = launch->call.params->slice.dimension;
+    RP_TRY(rp_require_f32(launch));
+    const around x = around_of(&launch->call.out[0], dimension);
+    const int64_t inner = x.inner / (int64_t)sizeof(float), row = x.length * inner;
+    const int64_t begin = launch->call.params->slice.start * inner;
+    const int64_t run = launch->call.params->slice.length * inner;
+    const float *sum = rp_accumulated(launch, 0);
+#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, x.outer *row))
+    for (int64_t o = 0; o < x.outer; o++) {
+        float *dx = (float *)launch->out[0] + o * row;
+        const float *dy = (const float *)launch->in[0] + o * run - begin;
+        const float *from = sum != NULL ? sum + o * row : NULL;
+        begin_gradient(dx, from, 0, begin);
+        RP_LOOP(dx, from, begin, begin + run, dy[i]);
+        begin_gradient(dx, from, begin + run, row);
+    }
+    return RP_OK;
+}
