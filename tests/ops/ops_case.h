@@ -67,6 +67,14 @@ struct ops_case {
             }                                                                                      \
         }                                                                                          \
     }
+#define OPS_I32_SCALAR                                                                             \
+    {                                                                                              \
+        RP_I32, {                                                                                  \
+            0, {                                                                                   \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
 #define OPS_ABSENT                                                                                 \
     {                                                                                              \
         RP_NO_DTYPE, {                                                                             \
