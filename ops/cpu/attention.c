@@ -81,6 +81,7 @@ static void forward_block(const rp_attention_job *job, const rp_query_block *blo
     const rp_attention_layout *l = &job->l;
     float scores[KEYS * RP_BLOCK_QUERIES] __attribute__((aligned(64)));
     float *qt = tiles, *ot = tiles + l->size * job->width;
+    const float lowest = job->base2_scale > 0.0f ? -INFINITY : INFINITY;
     rows_state rows;
     for (int x = 0; x < RP_BLOCK_QUERIES; x++) {
         rows.top[x] = -INFINITY;
@@ -95,7 +96,7 @@ static void forward_block(const rp_attention_job *job, const rp_query_block *blo
         const rp_key_block keys = rp_key_block_at(job, block, j, KEYS);
         rp_keys_times(job, block, &keys, job->k, qt, scores);
         if (keys.masked)
-            rp_mask_scores(job, block, &keys, scores);
+            rp_fill_masked(job, block, &keys, lowest, scores);
         for (int64_t x = keys.first; x < block->lanes; x += RP_LANES)
             exponentials(scores + x, job->width, keys.count, job->base2_scale, rows.top + x,
                          rows.sum + x, rows.shrink + x);

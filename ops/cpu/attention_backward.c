@@ -145,11 +145,13 @@ static void backward_block(const rp_attention_job *job, const rp_query_block *bl
     for (int64_t j = 0; j < block->end;) {
         const rp_key_block keys = rp_key_block_at(job, block, j, KEYS);
         rp_keys_times(job, block, &keys, job->k, t->qt, scores);
-        if (keys.masked)
-            rp_mask_scores(job, block, &keys, scores);
         if (s->o != NULL)
             rp_keys_times(job, block, &keys, job->v, t->dot, dp);
         differentiate_all(job, block, &keys, t, scores, dp);
+        if (keys.masked) { /* afterwards, so that a row's NaN stays with the keys that it sees */
+            rp_fill_masked(job, block, &keys, 0.0f, scores);
+            rp_fill_masked(job, block, &keys, 0.0f, dp);
+        }
         if (out->dv != NULL)
             add_queries(job, block, &keys, scores, s->gradient, l->o_stride, out->dv);
         if (out->dk != NULL)

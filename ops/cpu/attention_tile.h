@@ -109,15 +109,14 @@ static inline rp_key_block rp_key_block_at(const rp_attention_job *job, const rp
     return keys;
 }
 
-/* scores [keys, lanes]: what a query does not see gets the lowest score. */
-static inline void rp_mask_scores(const rp_attention_job *job, const rp_query_block *block,
-                                  const rp_key_block *keys, float *scores) {
-    const float lowest = job->base2_scale > 0.0f ? -INFINITY : INFINITY;
+/* tile [keys, lanes]: `value` where the query does not see the key. */
+static inline void rp_fill_masked(const rp_attention_job *job, const rp_query_block *block,
+                                  const rp_key_block *keys, float value, float *tile) {
     for (int64_t j = 0; j < keys->count; j++) {
         const int64_t blind = keys->begin + j - (job->l.keys - job->l.queries) - block->begin;
         const int64_t end = blind < block->lanes ? blind : block->lanes;
         for (int64_t x = keys->first; x < end; x++)
-            scores[j * job->width + x] = lowest;
+            tile[j * job->width + x] = value;
     }
 }
 

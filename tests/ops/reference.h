@@ -25,4 +25,11 @@ REFERENCE(reference_transpose);
 REFERENCE(reference_slice);
 REFERENCE(reference_concat);
 
+/* reference_products.c */
+REFERENCE(reference_linear);
+REFERENCE(reference_matmul);
+REFERENCE(reference_attention);
+REFERENCE(reference_attention_scores);
+REFERENCE(reference_attention_values);
+
 #endif
