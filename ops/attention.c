@@ -3,8 +3,9 @@
 
 enum { Q, K };
 
-/* q [B, T, H D], k and v [B, T', H' D], or q k v packed [B, T, (H + 2 H') D] -> o [B, T, H D], lse [B, H, T] f32:
- * the logarithm of the sum of the exponentials of a row's scores, all that backward needs to make the row again */
+/* q [B, T, H D], k and v [B, T', H' D], or q k v packed [B, T, (H + 2 H') D] -> o [B, T, H D],
+ * lse [B, H, T] f32: the logarithm of the sum of the exponentials of a row's scores, all that
+ * backward needs to make the row again */
 static rp_status infer(rp_context *context, rp_op_call *call) {
     char text[RP_SHAPE_TEXT];
     rp_attention_layout l;

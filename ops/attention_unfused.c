@@ -1,10 +1,11 @@
-/* Attention in separate ops, so that a plan can keep or drop each: attention_scores, then softmax, dropout, then
- * attention_values.
+/* Attention in separate ops, so that a plan can keep or drop each: attention_scores, then softmax,
+ * dropout, then attention_values.
  *
- * Packed q k v: both ends contribute to one gradient tensor. Backward runs attention_values first; without something
- * to add to, it writes the columns of v and zeros the others, and attention_scores_backward then adds the columns of q
- * and k in place (both honour `accumulate`, and touch no foreign column when that is the output itself). So each
- * element is added to at most once, in a fixed order, and no separate addition runs. */
+ * Packed q k v: both ends contribute to one gradient tensor. Backward runs attention_values
+ * first; without something to add to, it writes the columns of v and zeros the others, and
+ * attention_scores_backward then adds the columns of q and k in place (both honour `accumulate`,
+ * and touch no foreign column when that is the output itself). So each element is added to at
+ * most once, in a fixed order, and no separate addition runs. */
 #include "product.h"
 
 static int64_t product_flops(const rp_tensor_info *scores, int64_t size) {
@@ -19,10 +20,10 @@ static int present_outputs(const rp_op_call *call) {
            (int)rp_slot_present(call->out, call->out_count, 1);
 }
 
-/* ---- Scores ---------------------------------------------------------------------------------------------------- */
+/* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* q [B, T, H D], k [B, T', H' D], or packed -> scale q k^T [B, H, T, T']. All of it is written, also what a causal
- * softmax never reads: a replay is compared bit for bit. */
+/* q [B, T, H D], k [B, T', H' D], or packed -> scale q k^T [B, H, T, T']. All of it is written,
+ * also what a causal softmax never reads: a replay is compared bit for bit. */
 static rp_status infer_scores(rp_context *context, rp_op_call *call) {
     char text[RP_SHAPE_TEXT];
     rp_attention_layout l;
@@ -63,8 +64,8 @@ static int64_t flops_scores(const rp_op_call *call) {
     return product_flops(&scores, l.size);
 }
 
-/* q (absent if dk is not wanted), k (absent if dq is not wanted), dscores -> dq, dk; packed: q k v, absent, dscores ->
- * the gradient of the three, absent */
+/* q (absent if dk is not wanted), k (absent if dq is not wanted), dscores -> dq, dk; packed: q k
+ * v, absent, dscores -> the gradient of the three, absent */
 static int64_t flops_scores_backward(const rp_op_call *call) {
     const bool has_q = rp_slot_present(call->in, call->in_count, 0);
     const int64_t size = has_q ? rp_attention_size_of_q(call->params, &call->in[0])
@@ -74,7 +75,7 @@ static int64_t flops_scores_backward(const rp_op_call *call) {
     return rp_checked_multiply(products, product_flops(&call->in[2], size), &sum) ? sum : INT64_MAX;
 }
 
-/* ---- Values ---------------------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* p [B, H, T, T'], v [B, T', H' D] or packed [B, T, (H + 2 H') D] -> o [B, T, H D] */
 static rp_status infer_values(rp_context *context, rp_op_call *call) {
@@ -141,8 +142,8 @@ static int64_t flops_values(const rp_op_call *call) {
     return product_flops(&call->in[0], rp_attention_size_of_kv(call->params, &call->in[1]));
 }
 
-/* p (absent if dv is not wanted), v or packed (absent if dp is not wanted), do -> dp [B, H, T, T'], dv or the gradient
- * of the packed tensor */
+/* p (absent if dv is not wanted), v or packed (absent if dp is not wanted), do -> dp [B, H, T,
+ * T'], dv or the gradient of the packed tensor */
 static int64_t flops_values_backward(const rp_op_call *call) {
     const bool has_p = rp_slot_present(call->in, call->in_count, 0);
     const int64_t size = call->in[2].shape.dims[2] / call->params->attention.heads;

@@ -78,8 +78,8 @@ static rp_status infer(rp_context *context, rp_op_call *call) {
     return RP_OK;
 }
 
-/* The weight's gradient comes first, so that x can die before the gradient of x is made. Nothing is read for a
- * gradient that nobody wants. */
+/* The weight's gradient comes first, so that x can die before the gradient of x is made. Nothing
+ * is read for a gradient that nobody wants. */
 static rp_status vjp(rp_vjp *vjp) {
     const uint32_t dy = vjp->gradient[0], x = vjp->in[0], weight = vjp->in[1];
     if (dy == RP_NONE)
@@ -120,7 +120,8 @@ static int64_t flops_backward_input(const rp_op_call *call) {
                          weight_out(call, &call->in[1]));
 }
 
-/* x [..., in] (absent if only dbias is wanted), dy [..., out] -> dweight, dbias, each absent if not wanted */
+/* x [..., in] (absent if only dbias is wanted), dy [..., out] -> dweight, dbias, each absent if
+ * not wanted */
 static int64_t flops_backward_weight(const rp_op_call *call) {
     const rp_tensor_info *dy = &call->in[1];
     const int64_t rows = rp_row_count(dy->shape), out = rp_row_length(dy->shape);

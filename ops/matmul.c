@@ -73,7 +73,8 @@ static rp_status emit(rp_vjp *vjp, uint32_t left, bool transpose_left, uint32_t 
     return vjp->emit(vjp, RP_OP_MATMUL, &params, in, 2, out, 1);
 }
 
-/* op(A) gets dC op(B)^T and op(B) gets op(A)^T dC; a transposed operand gets the transpose of that. */
+/* op(A) gets dC op(B)^T and op(B) gets op(A)^T dC; a transposed operand gets the transpose of
+ * that. */
 static rp_status vjp(rp_vjp *vjp) {
     const bool ta = vjp->call->params->matmul.transpose_a,
                tb = vjp->call->params->matmul.transpose_b;

@@ -1,5 +1,5 @@
-/* What the definitions of the products share: slots, sizes that a BLAS with 32-bit integers takes, and the layout of
- * attention's tensors, which definitions and kernels must see alike. */
+/* What the definitions of the products share: slots, sizes that a BLAS with 32-bit integers
+ * takes, and the layout of attention's tensors, which definitions and kernels must see alike. */
 #ifndef REPRISE_OPS_PRODUCT_H
 #define REPRISE_OPS_PRODUCT_H
 
@@ -17,8 +17,8 @@ static inline int64_t rp_attention_kv_heads(const rp_op_params *params) {
     return params->attention.kv_heads > 0 ? params->attention.kv_heads : params->attention.heads;
 }
 
-/* Where the parts of q, k, v [batch, rows, width] lie, in elements. Packed: one tensor, k and v begin at a column of
- * it. Separate: three tensors, both columns are 0. */
+/* Where the parts of q, k, v [batch, rows, width] lie, in elements. Packed: one tensor, k and v
+ * begin at a column of it. Separate: three tensors, both columns are 0. */
 typedef struct rp_attention_layout {
     int64_t batch, queries, keys;
     int64_t heads, kv_heads, group; /* group: query heads that read one key/value head */
@@ -86,9 +86,9 @@ static inline rp_attention_layout rp_attention_layout_of_scores(const rp_op_para
     return rp_attention_layout_make(params, dims[0], dims[2], dims[3], size);
 }
 
-/* Queries that the CPU's kernels work on at a time: 64, fewer for large heads, so that a tile [D,
- * queries] of floats has at most this many and a few of them fit on a stack. Where even 16 queries do
- * not fit (D > 256), tiles lie in the workspace, a set for each head. */
+/* Queries that the CPU's kernels work on at a time: 64, fewer for large heads, so that a tile
+ * [D, queries] of floats has at most this many and a few of them fit on a stack. Where even 16
+ * queries do not fit (D > 256), tiles lie in the workspace, a set for each head. */
 enum { RP_ATTENTION_TILE_FLOATS = 4096 };
 
 static inline int64_t rp_attention_block_queries(int64_t size) {
@@ -107,7 +107,7 @@ static inline int64_t rp_attention_workspace_tile(int64_t size) {
 /* Tiles of a set. */
 enum { RP_ATTENTION_TILES = 2, RP_ATTENTION_BACKWARD_TILES = 3 };
 
-/* ---- Checks of recording (product.c) ---------------------------------------------------------------------------- */
+/* ---- Checks of recording (product.c) --------------------------------------------------------- */
 
 /* RP_OK, or a message that names op and tensor. */
 rp_status rp_product_check_f32(rp_context *context, const char *op, const char *name,

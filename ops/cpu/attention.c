@@ -4,14 +4,14 @@
 
 enum { KEYS = 64 };
 
-/* What is known of each query so far: the highest score (base 2), the sum of the powers of two of the
- * scores relative to it, and by how much the last keys made older sums shrink. */
+/* What is known of each query so far: the highest score (base 2), the sum of the powers of two
+ * of the scores relative to it, and by how much the last keys made older sums shrink. */
 typedef struct rows_state {
     float top[RP_BLOCK_QUERIES], sum[RP_BLOCK_QUERIES], shrink[RP_BLOCK_QUERIES];
 } rows_state;
 
-/* One vector of lanes of scores [keys, lanes], which become probabilities up to a factor of the row.
- * A lane that has seen nothing is relative to 0, as -inf - -inf is no number. */
+/* One vector of lanes of scores [keys, lanes], which become probabilities up to a factor of the
+ * row. A lane that has seen nothing is relative to 0, as -inf - -inf is no number. */
 static inline void exponentials(float *scores, int64_t stride, int64_t keys, float scale,
                                 float *restrict top, float *restrict sum, float *restrict shrink) {
     float base[RP_LANES], total[RP_LANES], high[RP_LANES];
@@ -54,8 +54,8 @@ static void drop(const rp_attention_job *job, const rp_query_block *block, const
         }
 }
 
-/* ot [D, lanes] -> o, divided by the sums; the log-sum-exp of each row. A row that saw nothing: o = 0,
- * lse = -inf. */
+/* ot [D, lanes] -> o, divided by the sums; the log-sum-exp of each row. A row that saw nothing:
+ * o = 0, lse = -inf. */
 static void finish(const rp_attention_job *job, const rp_query_block *block, rows_state *rows,
                    float *ot, float *o, float *lse) {
     const rp_attention_layout *l = &job->l;
@@ -108,8 +108,8 @@ static void forward_block(const rp_attention_job *job, const rp_query_block *blo
     finish(job, block, &rows, ot, o, lse);
 }
 
-/* q, k, v (or packed) -> o, lse. A piece of work is one block of queries of one head, or one head where
- * tiles are in the workspace. */
+/* q, k, v (or packed) -> o, lse. A piece of work is one block of queries of one head, or one
+ * head where tiles are in the workspace. */
 rp_status RP_CPU(attention)(const rp_launch *launch) {
     const rp_attention_job job = rp_attention_job_make(launch);
     const rp_attention_layout *l = &job.l;

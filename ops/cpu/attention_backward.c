@@ -14,8 +14,8 @@ typedef struct saved {
     const float *o, *lse, *gradient; /* o is NULL if only dv is wanted */
 } saved;
 
-/* One block's tiles [D, lanes] and rows: log-sum-exp in base 2, and delta = sum over d of do o, which is
- * the sum over j of p dp (Dao et al. 2022, section B.4). */
+/* One block's tiles [D, lanes] and rows: log-sum-exp in base 2, and delta = sum over d of do o,
+ * which is the sum over j of p dp (Dao et al. 2022, section B.4). */
 typedef struct block_tiles {
     float *qt, *dot, *dqt;
     float lse[RP_BLOCK_QUERIES], delta[RP_BLOCK_QUERIES];
@@ -164,8 +164,8 @@ static void backward_block(const rp_attention_job *job, const rp_query_block *bl
         store_dq(job, block, out, t->dqt, t->qt);
 }
 
-/* One key/value head of one batch: the query heads that read it, and their blocks, one after the other,
- * so that dk and dv add up in one order. */
+/* One key/value head of one batch: the query heads that read it, and their blocks, one after the
+ * other, so that dk and dv add up in one order. */
 static void backward_head(const rp_attention_job *job, int64_t b, int64_t g, const saved *s,
                           const gradients *out, float *tiles) {
     const rp_attention_layout *l = &job->l;

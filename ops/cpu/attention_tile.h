@@ -141,8 +141,8 @@ static inline float rp_exp2(float x) {
     return x < -126.0f ? 0.0f : y * power;
 }
 
-/* The factors of dropout for 4 keys from `key` on and RP_LANES queries from lane x on; the element of
- * query i and key j of a head is ((b H + h) T + i) T' + j. */
+/* The factors of dropout for 4 keys from `key` on and RP_LANES queries from lane x on; the
+ * element of query i and key j of a head is ((b H + h) T + i) T' + j. */
 static inline void rp_draw_factors(const rp_attention_job *job, const rp_query_block *block,
                                    int64_t key, int64_t x, float factors[4][RP_LANES]) {
     const rp_drawing d = job->drawing;
@@ -199,7 +199,8 @@ static inline void rp_keys_times(const rp_attention_job *job, const rp_query_blo
                 .c_stride = job->width});
 }
 
-/* tile [D, lanes] = tile (times scale, of a lane, or not) + (rows of k or v)^T times in [keys, lanes] */
+/* tile [D, lanes] = tile (times scale, of a lane, or not) + (rows of k or v)^T times in [keys,
+ * lanes] */
 static inline void rp_keys_transposed_times(const rp_attention_job *job,
                                             const rp_query_block *block, const rp_key_block *keys,
                                             const float *kv, const float *in, float *tile,

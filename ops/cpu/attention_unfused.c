@@ -58,8 +58,8 @@ static void scores_backward_q(const rp_attention_layout *l, int64_t b, int64_t h
             added != NULL ? 1.0f : 0.0f, dq + at, l->q_stride);
 }
 
-/* dkv = alpha a^T rows for one batch and key/value head: the query heads of its group one after the other.
- * a [B, H, T, T']; rows [B, T, H D] with row_stride; dkv begins at `column`. */
+/* dkv = alpha a^T rows for one batch and key/value head: the query heads of its group one after
+ * the other. a [B, H, T, T']; rows [B, T, H D] with row_stride; dkv begins at `column`. */
 static void backward_kv(const rp_attention_layout *l, int64_t b, int64_t g, float alpha,
                         const float *a, const float *rows, int64_t row_stride, const float *added,
                         float *dkv, int64_t column) {
@@ -73,8 +73,8 @@ static void backward_kv(const rp_attention_layout *l, int64_t b, int64_t g, floa
                 added != NULL || h > g * l->group ? 1.0f : 0.0f, dkv + at, l->kv_stride);
 }
 
-/* q, k, dscores [B, H, T, T'] -> dq, dk (each absent if not wanted, then k or q is too); packed: q k v, absent,
- * dscores -> the gradient of all three, whose columns of v only pass through */
+/* q, k, dscores [B, H, T, T'] -> dq, dk (each absent if not wanted, then k or q is too); packed:
+ * q k v, absent, dscores -> the gradient of all three, whose columns of v only pass through */
 rp_status RP_CPU(attention_scores_backward)(const rp_launch *launch) {
     const rp_op_params *params = launch->call.params;
     const bool packed = params->attention.packed;
@@ -126,8 +126,9 @@ static void values_backward_p(const rp_attention_layout *l, int64_t b, int64_t h
             beta, dp + (b * l->heads + h) * l->queries * l->keys, l->keys);
 }
 
-/* p (absent if dv is), v or packed (absent if dp is), do [B, T, H D] -> dp [B, H, T, T'], dv; packed: the gradient of
- * all three, whose columns of q and k pass through: zeros if there is nothing to add to */
+/* p (absent if dv is), v or packed (absent if dp is), do [B, T, H D] -> dp [B, H, T, T'], dv;
+ * packed: the gradient of all three, whose columns of q and k pass through: zeros if there is
+ * nothing to add to */
 rp_status RP_CPU(attention_values_backward)(const rp_launch *launch) {
     const rp_op_params *params = launch->call.params;
     const bool packed = params->attention.packed;

@@ -45,8 +45,9 @@ rp_status RP_CPU(linear_backward_input)(const rp_launch *launch) {
 
 enum { COLUMNS = 128, ROWS = 64 };
 
-/* columns [0, n) of dbias = added + sum over the rows of dy: ROWS rows at a time, whose sums are then
- * added in order, so that an error of rounding grows with the number of blocks and not of rows. */
+/* columns [0, n) of dbias = added + sum over the rows of dy: ROWS rows at a time, whose sums are
+ * then added in order, so that an error of rounding grows with the number of blocks and not of
+ * rows. */
 static void sum_columns(float *dbias, const float *added, const float *dy, int64_t rows,
                         int64_t out, int n) {
     float total[COLUMNS] = {0}, part[COLUMNS];
@@ -76,8 +77,8 @@ static void bias_gradient(const rp_launch *launch, int64_t rows, int64_t out) {
     }
 }
 
-/* x [rows, in], dy [rows, out] -> dweight = x^T dy, [in, out] or transposed; dbias [out]. Either may be
- * absent, and x is if dweight is. */
+/* x [rows, in], dy [rows, out] -> dweight = x^T dy, [in, out] or transposed; dbias [out]. Either
+ * may be absent, and x is if dweight is. */
 rp_status RP_CPU(linear_backward_weight)(const rp_launch *launch) {
     const rp_shape dy_shape = launch->call.in[1].shape;
     const int64_t rows = rp_row_count(dy_shape), out = rp_row_length(dy_shape);

@@ -192,7 +192,7 @@ static void test_scores_and_values_at_odd_sizes(void) {
     }
 }
 
-/* ---- One forward and backward run on data at hand ---------------------------------------------- */
+/* ---- One forward and backward run on data at hand -------------------------------------------- */
 
 typedef struct data {
     shape s;
@@ -298,10 +298,11 @@ static void test_attention_bits_do_not_depend_on_threads_or_places(void) {
         ops_for_each_set(check_bits, (void *)(uintptr_t)&shapes[i]);
 }
 
-/* ---- Cases ------------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* q = [1, 1], k = [1, 2], v = [3, 5], D = 1: one row sees nothing, one sees both keys. The causal
- * mask of 3 queries and 2 keys has these two rows and one between them, whose gradient is 0 here. */
+/* q = [1, 1], k = [1, 2], v = [3, 5], D = 1: one row sees nothing, one sees both keys. The
+ * causal mask of 3 queries and 2 keys has these two rows and one between them, whose gradient is
+ * 0 here. */
 static void check_masked_row(const rp_kernel *kernels, const char *set, void *user) {
     static const shape s = {1, 3, 2, 1, 1, 1, true, false, 0.0f, 0.0f};
     static const float q[] = {1, 1, 1}, k[] = {1, 2}, v[] = {3, 5}, upstream[] = {1, 0, 1};
@@ -432,7 +433,7 @@ static void test_attention_evaluates_without_dropout(void) {
     ops_for_each_set(check_evaluation, NULL);
 }
 
-/* ---- Fused and separate are the same formula ---------------------------------------------------- */
+/* ---- Fused and separate are the same formula ------------------------------------------------- */
 
 static void check_near(const char *what, const char *set, const float *got, const float *want,
                        int64_t count, double tolerance) {
@@ -457,8 +458,8 @@ static void run_op(const rp_kernel *kernels, rp_op op, const rp_op_params *param
     RP_CHECK_EQUAL(kernels[op](&launch), RP_OK);
 }
 
-/* scores, softmax, dropout, values; then their gradients, where both ends write into one gradient of the
- * packed tensor. p is kept before and after dropout. */
+/* scores, softmax, dropout, values; then their gradients, where both ends write into one
+ * gradient of the packed tensor. p is kept before and after dropout. */
 static void run_separate(const rp_kernel *kernels, data *d, float *p, float *dropped, float *dp) {
     const rp_op_params softmax = {.softmax = {d->s.causal}};
     const rp_op_params dropout = {.dropout = {d->s.dropout, d->params.attention.stream}};
@@ -509,7 +510,7 @@ static void test_attention_fused_and_separate_agree(void) {
         ops_for_each_set(check_separate, (void *)(uintptr_t)&shapes[i]);
 }
 
-/* ---- Definitions -------------------------------------------------------------------------------- */
+/* ---- Definitions ----------------------------------------------------------------------------- */
 
 static void record(vjp_record *r, rp_op op, const shape *s, const rp_tensor_info *in,
                    size_t in_count, rp_op_params *params, uint32_t wanted) {
