@@ -58,13 +58,14 @@ static void widen(const rp_tensor_info *info, const void *data, double *wide) {
                                         : (double)((const float *)data)[i];
 }
 
-/* A case with its data. Index OPS_MAX_IN is one past the inputs: of outputs. */
+const rp_step_state ops_case_step = {11, 22, 3, 0.75f, false};
+
+/* A case with its data. */
 typedef struct setup {
     const ops_case *c;
     rp_context *context;
     rp_op_call call;
     rp_tensor_info out[RP_OP_MAX_OUTPUTS];
-    rp_step_state step;
     void *in_data[OPS_MAX_IN], *out_data[RP_OP_MAX_OUTPUTS];
     double *in_wide[OPS_MAX_IN], *out_wide[RP_OP_MAX_OUTPUTS];
     float *upstream;                  /* the gradient of output 0: the weights of the projection */
@@ -81,7 +82,7 @@ static int64_t sample(const setup *s, size_t input, int64_t index) {
 }
 
 static bool setup_make(setup *s, const ops_case *c) {
-    *s = (setup){.c = c, .step = {11, 22, 3, 0.75f, false}};
+    *s = (setup){.c = c};
     s->context = rp_test_context(1);
     s->call = (rp_op_call){c->in, c->in_count, s->out, 0, &c->params};
     if (!RP_CHECK_OK(s->context, rp_op_get(c->op)->infer(s->context, &s->call))) {
@@ -232,7 +233,7 @@ static rp_status emit(rp_vjp *vjp, rp_op op, const rp_op_params *params, const u
         .call = {in_info, in_count, out_info, out_count, params},
         .in = in_data,
         .out = out_data,
-        .step = &t->s->step,
+        .step = &ops_case_step,
         .tolerance = tolerance > 0.0 ? tolerance : t->s->c->tolerance,
         .bits_vary = t->s->c->bits_vary,
     };
@@ -303,7 +304,7 @@ static void run_on_set(const rp_kernel *kernels, const char *set, void *user) {
         .in = (const void *const *)s->in_data,
         .out = s->out_data,
         .expected = (const double *const *)s->out_wide,
-        .step = &s->step,
+        .step = &ops_case_step,
         .tolerance = s->c->tolerance,
         .bits_vary = s->c->bits_vary,
     };

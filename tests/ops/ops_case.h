@@ -84,6 +84,9 @@ struct ops_case {
         }                                                                                          \
     }
 
+/* What cases run with: the same numbers for all of them. */
+extern const rp_step_state ops_case_step;
+
 void ops_case_run(const ops_case *c);
 void ops_cases_run(const ops_case *cases, size_t count);
 

@@ -1,6 +1,10 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(attention)
+RP_SUITE_ROW(dropout)
 RP_SUITE_ROW(elementwise)
 RP_SUITE_ROW(products)
 RP_SUITE_ROW(random)
 RP_SUITE_ROW(rows)
+RP_SUITE_ROW(shape)
+RP_SUITE_ROW(sums)
+RP_SUITE_ROW(update)
