@@ -78,8 +78,8 @@ typedef union rp_op_params {
         int64_t offset_bytes;
         rp_shape shape;
     } view;
-    /* Of step t: correction1 = 1 - beta1^t, correction2 = 1 - beta2^t. sgd reads lr, weight_decay and
-     * gradient_scale */
+    /* Of step t: correction1 = 1 - beta1^t, correction2 = 1 - beta2^t. sgd reads lr, weight_decay
+     * and gradient_scale */
     struct {
         float lr, beta1, beta2, eps, weight_decay, correction1, correction2, gradient_scale;
     } adamw, sgd;

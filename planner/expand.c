@@ -6,7 +6,7 @@
 /* Schedules longer than this many runs a node are given up: nothing useful comes of them. */
 enum { MAX_RUNS_PER_NODE = 24, MAX_RUNS_BASE = 65536 };
 
-/* ---- First pass: who runs when ---------------------------------------------------------------- */
+/* ---- First pass: who runs when --------------------------------------------------------------- */
 
 /* Whether the value, last used in its `last_stage`, is still carried when stage t begins. */
 static inline bool is_carried(const rp_expander *x, const rp_drops *drops, uint32_t value,
@@ -104,7 +104,7 @@ static outcome find_runs(rp_expander *x, const rp_drops *drops, int64_t max_cost
     return COMPLETE;
 }
 
-/* ---- Second pass: what is live ---------------------------------------------------------------- */
+/* ---- Second pass: what is live --------------------------------------------------------------- */
 
 static bool reserve_instances(rp_expander *x) {
     rp_context *const context = x->graph->context;
@@ -143,8 +143,8 @@ static void link_ends(rp_expander *x) {
     }
 }
 
-/* The storage that view `value` joins when node n writes it: that of its base if it is live, else of
- * another value of the group that the node sees. */
+/* The storage that view `value` joins when node n writes it: that of its base if it is live, else
+ * of another value of the group that the node sees. */
 static uint32_t find_storage(const rp_expander *x, uint32_t n, uint32_t value) {
     const rp_value *values = x->graph->values;
     const uint32_t base = values[value].alias_of;
@@ -284,7 +284,7 @@ rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limit
                             : RP_OK;
 }
 
-/* ---- Results ---------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 rp_status rp_expander_build(const rp_expander *x, rp_schedule *schedule) {
     rp_context *const context = x->graph->context;

@@ -1,12 +1,12 @@
 /* From decisions to a schedule and its exact live peak: the primitive of every strategy.
  *
  * A schedule is made of stages: stage t ends with the first run of node t, and before that it runs
- * again, just before their readers, the writers of what is missing; stage node_count holds what must
- * be live at the end. Decisions are drops: (v, t) says that value v is not carried from stage t to
- * stage t + 1; it then ends with its last use before, and the next use runs its writer again, whose
- * missing inputs are run again in the same way. A value that was run again is carried on to its
- * next uses wherever no drop forbids it, and everything ends with its last use. So any set of drops
- * gives a valid schedule, and none gives keep-all. */
+ * again, just before their readers, the writers of what is missing; stage node_count holds what
+ * must be live at the end. Decisions are drops: (v, t) says that value v is not carried from stage
+ * t to stage t + 1; it then ends with its last use before, and the next use runs its writer again,
+ * whose missing inputs are run again in the same way. A value that was run again is carried on to
+ * its next uses wherever no drop forbids it, and everything ends with its last use. So any set of
+ * drops gives a valid schedule, and none gives keep-all. */
 #ifndef REPRISE_PLANNER_EXPAND_H
 #define REPRISE_PLANNER_EXPAND_H
 
@@ -69,8 +69,8 @@ typedef struct rp_expander {
 rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander);
 void rp_expander_clear(rp_expander *expander);
 
-/* The first node that is marked recompute although keep-all would carry an output of it from forward
- * to backward; RP_NONE if there is none. */
+/* The first node that is marked recompute although keep-all would carry an output of it from
+ * forward to backward; RP_NONE if there is none. */
 uint32_t rp_graph_find_kept_mark(const rp_graph *graph);
 
 rp_status rp_drops_create(const rp_expander *expander, rp_drops *drops);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- Flat lists ------------------------------------------------------------------------------- */
+/* ---- Flat lists ------------------------------------------------------------------------------ */
 
 static bool is_activation(const rp_graph *graph, uint32_t value) {
     return !graph->values[value].persistent;
@@ -42,7 +42,7 @@ static void flatten_outputs(const rp_graph *graph, rp_expander *x) {
     x->output_begin[graph->node_count] = count;
 }
 
-/* ---- What may not run again ------------------------------------------------------------------- */
+/* ---- What may not run again ------------------------------------------------------------------ */
 
 /* The last stage in which each node may run again: itself if it may not at all, else the next write
  * of something persistent that it reads, also through a view. `next_write` is scratch. */
@@ -109,7 +109,7 @@ static void find_fixed(rp_expander *x, uint32_t *deadline, uint32_t *last_demand
     }
 }
 
-/* ---- Marks ------------------------------------------------------------------------------------ */
+/* ---- Marks ----------------------------------------------------------------------------------- */
 
 static bool is_read_behind(const rp_graph *graph, uint32_t value, uint32_t node) {
     const rp_value *v = &graph->values[value];
@@ -161,7 +161,7 @@ static rp_status find_forced(rp_expander *x) {
     return RP_OK;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static size_t count_marked_outputs(const rp_graph *graph) {
     size_t count = 0;

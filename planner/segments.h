@@ -5,12 +5,12 @@
 
 #include "expand.h"
 
-/* block[n]: which block the forward node n belongs to, RP_NONE without a label. A block is an unbroken
- * row of forward nodes with one label. Returns how many there are. `block` may be NULL. */
+/* block[n]: which block the forward node n belongs to, RP_NONE without a label. A block is an
+ * unbroken row of forward nodes with one label. Returns how many there are. `block` may be NULL. */
 uint32_t rp_segments_find_blocks(const rp_graph *graph, uint32_t *block);
 
-/* Drops the inner values of every segment behind its last node. `segment` of each node: its segment,
- * or RP_NONE for one that is kept; nodes of one segment need not be neighbours. */
+/* Drops the inner values of every segment behind its last node. `segment` of each node: its
+ * segment, or RP_NONE for one that is kept; nodes of one segment need not be neighbours. */
 rp_status rp_segments_drop(const rp_expander *expander, const uint32_t *segment, rp_drops *drops);
 
 #endif

@@ -2,7 +2,8 @@
 #include "segments.h"
 #include "strategy.h"
 
-/* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned out. */
+/* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned
+ * out. */
 enum { EFFORT = 16000000, MIN_TRIED = 8 };
 
 /* A strategy that has nothing for this graph is none of auto's concern. */

@@ -1,6 +1,7 @@
 /* Selective recomputation after Korthikanti et al. 2022: what costs the least time per byte goes
- * first; with attention in separate nodes that is its core. The family is the prefixes of that order
- * over the nodes whose outputs wait from forward to backward: as much as the budget asks for. */
+ * first; with attention in separate nodes that is its core. The family is the prefixes of that
+ * order over the nodes whose outputs wait from forward to backward: as much as the budget asks
+ * for. */
 #include "expand.h"
 #include "strategy.h"
 #include "wide.h"

@@ -97,8 +97,8 @@ static int64_t distance(int64_t a, int64_t b) {
     return a > b ? a - b : b - a;
 }
 
-/* The cut, a place from `begin` on, next to `target` of the weight and within `reach` of it if there
- * is one: where the fewest bytes cross, then the nearest. */
+/* The cut, a place from `begin` on, next to `target` of the weight and within `reach` of it if
+ * there is one: where the fewest bytes cross, then the nearest. */
 static uint32_t find_cut(const forward *f, const int64_t *weight, uint32_t begin, int64_t target,
                          int64_t reach) {
     uint32_t best = begin;

@@ -1,7 +1,7 @@
-/* Megatron's two methods over labelled blocks (Korthikanti et al. 2022): `uniform` makes segments of
- * N consecutive blocks, `block` makes the first N blocks a segment each. A segment holds what later
- * ones read, which is the input of the next one; the rest is run again on demand and only as far as
- * backward needs it. The last segment is kept: backward begins with it. */
+/* Megatron's two methods over labelled blocks (Korthikanti et al. 2022): `uniform` makes segments
+ * of N consecutive blocks, `block` makes the first N blocks a segment each. A segment holds what
+ * later ones read, which is the input of the next one; the rest is run again on demand and only as
+ * far as backward needs it. The last segment is kept: backward begins with it. */
 #include "segments.h"
 #include "strategy.h"
 

@@ -16,7 +16,10 @@ if [ -z "$tool" ]; then
 fi
 mapfile -t files < <(find include planner ops autograd examples tests -name '*.[ch]' | LC_ALL=C sort)
 status=0
-$tool --style=file --dry-run -Werror "${files[@]}" || status=1
+if ! messages=$($tool --style=file --dry-run -Werror "${files[@]}" 2>&1); then
+  status=1
+  grep 'error:' <<<"$messages" | head -n 20 # each comes with two lines of source
+fi
 # The tool leaves comments alone.
 awk '{ gsub(/[\x80-\xbf]/, "") } length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns, 100 are allowed"; bad = 1 }
      END { exit bad }' "${files[@]}" || status=1

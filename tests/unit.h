@@ -43,9 +43,9 @@ typedef struct rp_suite {
     extern const rp_suite rp_suite_##name;                                                         \
     const rp_suite rp_suite_##name = {#name, table, sizeof(table) / sizeof((table)[0])};
 
-/* Runs the suites and prints CUnit's summary. An argument keeps only the tests whose
- * "suite/name" contains it; --list before it prints the names and runs none. Returns the exit status: 0
- * only if at least one test ran and none failed. */
+/* Runs the suites and prints CUnit's summary. An argument keeps only the tests whose "suite/name"
+ * contains it; --list before it prints the names and runs none. Returns the exit status: 0 only if
+ * at least one test ran and none failed. */
 int rp_unit_main(int argc, char **argv, const rp_suite *const *suites, size_t count);
 
 /* RP_TEST_LONG=1 in the environment: run what does not fit the usual time. */

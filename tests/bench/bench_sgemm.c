@@ -1,4 +1,5 @@
-/* What the BLAS can do here and now: GFLOP/s of single-precision products, for speed.py to compare steps with.
+/* What the BLAS can do here and now: GFLOP/s of single-precision products, for speed.py to compare
+ * steps with.
  *
  *   bench_sgemm [SECONDS]     prints one JSON object: {"gflops": of 2048 x 2048 x 2048} */
 #include <cblas.h>

@@ -7,11 +7,12 @@
 
 typedef rp_status (*rp_test_propose)(const rp_graph *graph, uint32_t argument, rp_candidates *set);
 
-/* The family; ends the test if it cannot be proposed or is empty. Checks that every member is valid,
- * measures what it says, and that peak falls and cost rises along it. */
+/* The family; ends the test if it cannot be proposed or is empty. Checks that every member is
+ * valid, measures what it says, and that peak falls and cost rises along it. */
 rp_candidates *rp_test_family(const rp_graph *graph, rp_test_propose propose, uint32_t argument);
 
-/* The cheapest member whose live peak is at most `peak`: its place, or the count if there is none. */
+/* The cheapest member whose live peak is at most `peak`: its place, or the count if there is
+ * none. */
 size_t rp_test_cheapest(const rp_candidates *set, int64_t peak);
 
 /* Its recompute cost, or -1. */

@@ -16,7 +16,7 @@ uint32_t rp_test_random_below(rp_test_random *random, uint32_t limit) {
     return (uint32_t)((rp_test_random_next(random) >> 32) * limit >> 32);
 }
 
-/* ---- Building by hand ------------------------------------------------------------------------- */
+/* ---- Building by hand ------------------------------------------------------------------------ */
 
 enum { MAX_EDGES = 16 };
 
@@ -90,7 +90,7 @@ static rp_graph *finish(rp_context *context, rp_graph *graph, const uint32_t *ou
     return graph;
 }
 
-/* ---- The chain of convention M ---------------------------------------------------------------- */
+/* ---- The chain of convention M --------------------------------------------------------------- */
 
 rp_graph *rp_test_chain(rp_context *context, uint32_t length, int64_t unit, const int64_t *sizes,
                         int64_t cost) {
@@ -132,7 +132,7 @@ rp_graph *rp_test_chain(rp_context *context, uint32_t length, int64_t unit, cons
     return finish(context, graph, &gradients, 1);
 }
 
-/* ---- Random graphs ---------------------------------------------------------------------------- */
+/* ---- Random graphs --------------------------------------------------------------------------- */
 
 typedef struct maker {
     rp_context *context;
@@ -275,7 +275,7 @@ rp_graph *rp_test_random_graph(rp_context *context, uint64_t seed, uint32_t node
     return finish(context, graph, outputs, output_count);
 }
 
-/* ---- A transformer ---------------------------------------------------------------------------- */
+/* ---- A transformer --------------------------------------------------------------------------- */
 
 enum { ROWS = 512, WIDTH = 64, HEADS = 4, VOCABULARY = 1024, SEQUENCE = 128 };
 enum {
@@ -551,7 +551,7 @@ rp_graph *rp_test_transformer(rp_context *context, uint32_t layers, bool unfused
     return finish(context, g.graph, &loss, 1);
 }
 
-/* ---- An encoder and decoder with skips -------------------------------------------------------- */
+/* ---- An encoder and decoder with skips ------------------------------------------------------- */
 
 enum { MAX_DEPTH = 32 };
 

@@ -17,9 +17,9 @@ uint64_t rp_test_random_next(rp_test_random *random);
 uint32_t rp_test_random_below(rp_test_random *random, uint32_t limit);
 
 /* The chain of convention M (cases.md): a_i = f(a_(i-1)) for i = 1..length, each op its own block
- * "op.<i>"; a node "seed" reads a_length and writes g_length; backward of op i reads a_i and g_i and
- * writes g_(i-1). a_0 is a persistent value of 0 bytes; g_0 is the output. Every a_i and g_i has
- * `unit` bytes, or sizes[i] (0..length) where sizes is not NULL. Forward ops cost `cost`. */
+ * "op.<i>"; a node "seed" reads a_length and writes g_length; backward of op i reads a_i and g_i
+ * and writes g_(i-1). a_0 is a persistent value of 0 bytes; g_0 is the output. Every a_i and g_i
+ * has `unit` bytes, or sizes[i] (0..length) where sizes is not NULL. Forward ops cost `cost`. */
 rp_graph *rp_test_chain(rp_context *context, uint32_t length, int64_t unit, const int64_t *sizes,
                         int64_t cost);
 
