@@ -531,10 +531,11 @@ static rp_status check_step_indices(const rp_graph *graph, const rp_step *steps,
     return RP_OK;
 }
 
-rp_status rp_verify_placements(const rp_graph *graph, const rp_step *steps, size_t count,
-                               const rp_placement *placements, size_t placement_count,
-                               int64_t peak_bytes, rp_verdict *verdict) {
-    rp_verdict found;
+rp_status rp_verify_find_workspaces(const rp_graph *graph, const rp_step *steps, size_t count,
+                                    const rp_placement *placements, size_t placement_count,
+                                    int64_t peak_bytes, rp_verdict *verdict,
+                                    rp_placement **workspaces, size_t *workspace_count) {
+    rp_verdict found = {.live_peak_bytes = 0};
     rp_space space;
     rp_status status = check_count(graph, count);
     if (status == RP_OK)
@@ -545,15 +546,28 @@ rp_status rp_verify_placements(const rp_graph *graph, const rp_step *steps, size
     if (status != RP_OK)
         return status;
     status = interpret(graph, steps, count, &space, &found);
+    found.arena_bytes = space.arena > found.live_peak_bytes ? space.arena : found.live_peak_bytes;
+    if (status == RP_OK && found.arena_bytes > peak_bytes)
+        status = rp_fail(graph->context, RP_BAD_INPUT, "peak_bytes says %lld, it is %lld",
+                         (long long)peak_bytes, (long long)found.arena_bytes);
     if (status == RP_OK) {
-        found.arena_bytes =
-            space.arena > found.live_peak_bytes ? space.arena : found.live_peak_bytes;
-        if (found.arena_bytes > peak_bytes)
-            status = rp_fail(graph->context, RP_BAD_INPUT, "peak_bytes says %lld, it is %lld",
-                             (long long)peak_bytes, (long long)found.arena_bytes);
-        else
-            *verdict = found;
+        *verdict = found;
+        *workspaces = space.found;
+        *workspace_count = space.found_count;
+        space.found = NULL;
     }
     rp_space_clear(&space);
+    return status;
+}
+
+rp_status rp_verify_placements(const rp_graph *graph, const rp_step *steps, size_t count,
+                               const rp_placement *placements, size_t placement_count,
+                               int64_t peak_bytes, rp_verdict *verdict) {
+    rp_placement *workspaces = NULL;
+    size_t workspace_count = 0;
+    const rp_status status =
+        rp_verify_find_workspaces(graph, steps, count, placements, placement_count, peak_bytes,
+                                  verdict, &workspaces, &workspace_count);
+    rp_free(graph->context, workspaces);
     return status;
 }

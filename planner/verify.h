@@ -26,4 +26,11 @@ rp_status rp_verify_placements(const rp_graph *graph, const rp_step *steps, size
                                const rp_placement *placements, size_t placement_count,
                                int64_t peak_bytes, rp_verdict *verdict);
 
+/* The same, and where the workspaces without an entry fit: `*workspaces`, ascending step, which the
+ * caller frees. */
+rp_status rp_verify_find_workspaces(const rp_graph *graph, const rp_step *steps, size_t count,
+                                    const rp_placement *placements, size_t placement_count,
+                                    int64_t peak_bytes, rp_verdict *verdict,
+                                    rp_placement **workspaces, size_t *workspace_count);
+
 #endif

@@ -276,6 +276,7 @@ void rp_space_clear(rp_space *space) {
     rp_free(context, space->free_left);
     rp_free(context, space->free_right);
     rp_free(context, space->free_best);
+    rp_free(context, space->found);
     *space = (rp_space){.graph = space->graph};
 }
 
@@ -318,24 +319,52 @@ void rp_space_end(rp_space *space, int64_t offset, int64_t bytes) {
     cover(space, offset, bytes, false);
 }
 
-rp_status rp_space_workspace(rp_space *space, uint32_t step, uint32_t node) {
-    const int64_t bytes = space->graph->nodes[node].workspace;
-    const size_t entry = find_entry(space, RP_NONE);
-    if (entry != space->entry_count) {
-        const int64_t offset = space->entries[entry].offset;
-        if (!is_free(space, offset, bytes))
-            return fail_entry(space, &space->entries[entry], "overlaps a value that is live");
-        take(space, entry, bytes);
-        rp_space_end(space, offset, bytes);
-        return RP_OK;
+/* The lowest free address with `bytes` free bytes behind it; there is one. */
+static int64_t lowest_hole(const rp_space *s, int64_t bytes) {
+    int64_t begin = 0;
+    for (size_t p = 1; p < s->leaves;) {
+        const size_t l = 2 * p, r = l + 1;
+        if (s->free_best[l] >= bytes) {
+            p = l;
+            continue;
+        }
+        begin += s->length[l];
+        if (s->free_right[l] + s->free_left[r] >= bytes)
+            return begin - s->free_right[l];
+        p = r;
     }
+    return begin;
+}
+
+/* Without an entry, a workspace lies in the lowest hole. */
+static rp_status find_workspace(rp_space *space, uint32_t step, uint32_t node) {
+    rp_context *context = space->graph->context;
+    const int64_t bytes = space->graph->nodes[node].workspace;
     if (space->free_best[1] < bytes)
-        return rp_fail(space->graph->context, RP_BAD_INPUT,
+        return rp_fail(context, RP_BAD_INPUT,
                        "offsets: step %u: no hole of %lld bytes for the workspace of node %u "
                        "(%.80s)",
                        step, (long long)bytes, node, rp_node_name(space->graph, node));
-    if (bytes + space->outside > space->arena)
-        space->arena = bytes + space->outside;
+    if (!rp_reserve(context, &space->found, &space->found_capacity, space->found_count + 1,
+                    sizeof *space->found))
+        return rp_fail_memory(context, "the check of a layout");
+    const int64_t offset = lowest_hole(space, bytes);
+    space->found[space->found_count++] = (rp_placement){step, RP_NONE, offset};
+    if (offset + bytes + space->outside > space->arena)
+        space->arena = offset + bytes + space->outside;
+    return RP_OK;
+}
+
+rp_status rp_space_workspace(rp_space *space, uint32_t step, uint32_t node) {
+    const int64_t bytes = space->graph->nodes[node].workspace;
+    const size_t entry = find_entry(space, RP_NONE);
+    if (entry == space->entry_count)
+        return find_workspace(space, step, node);
+    const int64_t offset = space->entries[entry].offset;
+    if (!is_free(space, offset, bytes))
+        return fail_entry(space, &space->entries[entry], "overlaps a value that is live");
+    take(space, entry, bytes);
+    rp_space_end(space, offset, bytes);
     return RP_OK;
 }
 

@@ -22,6 +22,9 @@ typedef struct rp_space {
     /* Of a tree node: how many storages cover all of it without covering all of its parent. */
     uint32_t *covered;
     int64_t *length, *free_left, *free_right, *free_best; /* bytes: all, and free runs inside */
+    /* Where workspaces without an entry would fit, ascending step. */
+    rp_placement *found;
+    size_t found_count, found_capacity;
 } rp_space;
 
 /* RP_BAD_INPUT: an entry that means nothing, is misaligned or ends above `peak_bytes`;

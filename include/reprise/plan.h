@@ -56,7 +56,8 @@ typedef struct rp_plan_report {
     /* most bytes live at one moment; peak - live peak is layout loss */
     int64_t live_peak_bytes;
     int64_t keep_all_peak_bytes; /* arena of the schedule without recompute */
-    /* smallest budget for which `auto` has a plan; belongs to the graph */
+    /* smallest budget for which `auto` has a plan; belongs to the graph. RP_UNLIMITED: marks leave
+     * none. 0 for a plan made elsewhere: ask rp_plan_limits */
     int64_t min_feasible_bytes;
     int64_t strategy_min_bytes; /* smallest budget for which this strategy has one */
     int64_t floor_bytes;        /* proven: no plan lies below */

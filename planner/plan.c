@@ -1,0 +1,391 @@
+/* Plans: a budget selects from a strategy's family, the verifier has the last word. */
+#include <stdio.h>
+#include <time.h>
+
+#include "family.h"
+#include "plan_object.h"
+#include "verify.h"
+
+enum { MARK_BYTES = 160 };
+
+static double milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* ---- A plan in memory ------------------------------------------------------------------------ */
+
+/* FNV-1a over the words that a plan is made of. */
+static uint64_t hash_word(uint64_t hash, uint64_t word) {
+    for (int i = 0; i < 8; i++, word >>= 8)
+        hash = (hash ^ (word & 0xff)) * 0x100000001b3ULL;
+    return hash;
+}
+
+static uint64_t hash_plan(const rp_plan *plan) {
+    uint64_t hash = 0xcbf29ce484222325ULL;
+    for (size_t i = 0; i < plan->schedule.count; i++)
+        hash = hash_word(hash, (uint64_t)plan->schedule.steps[i].kind << 32 |
+                                   plan->schedule.steps[i].index);
+    for (size_t i = 0; i < plan->layout.count; i++) {
+        const rp_placement *p = &plan->layout.placements[i];
+        hash = hash_word(hash_word(hash, (uint64_t)p->step << 32 | p->value), (uint64_t)p->offset);
+    }
+    return hash;
+}
+
+static rp_status fill_report(rp_plan *plan, int64_t budget_bytes) {
+    const rp_graph *graph = plan->graph;
+    rp_plan_report *report = &plan->report;
+    rp_verdict verdict;
+    rp_status status = rp_verify_placements(graph, plan->schedule.steps, plan->schedule.count,
+                                            plan->layout.placements, plan->layout.count,
+                                            plan->layout.arena_bytes, &verdict);
+    if (status == RP_OK)
+        status = rp_plan_find_floor(graph, &report->floor_bytes);
+    if (status != RP_OK)
+        return status;
+    report->budget_bytes = budget_bytes;
+    report->peak_bytes = plan->layout.arena_bytes;
+    report->live_peak_bytes = verdict.live_peak_bytes;
+    report->recompute_cost_ns = verdict.recompute_cost_ns;
+    report->recompute_nodes = verdict.recompute_nodes;
+    report->total_cost_ns = graph->total_cost_ns;
+    report->peak_node = verdict.peak_node;
+    report->peak_step = verdict.peak_step;
+    report->plan_hash = hash_plan(plan);
+    return RP_OK;
+}
+
+rp_status rp_plan_assemble(const rp_graph *graph, const char *strategy, rp_schedule *schedule,
+                           rp_layout *layout, int64_t budget_bytes, rp_plan **plan) {
+    rp_context *context = graph->context;
+    rp_plan *made = rp_alloc(context, 1, sizeof *made);
+    rp_status status = RP_OK;
+    if (made == NULL) {
+        rp_schedule_clear(context, schedule);
+        rp_layout_clear(context, layout);
+        return rp_fail_memory(context, "a plan");
+    }
+    *made = (rp_plan){.graph = graph, .schedule = *schedule, .layout = *layout};
+    *schedule = (rp_schedule){.steps = NULL};
+    *layout = (rp_layout){.placements = NULL};
+    made->strategy = rp_copy_string(context, strategy);
+    if (made->strategy == NULL)
+        status = rp_fail_memory(context, "a plan");
+    else
+        status = fill_report(made, budget_bytes);
+    if (status != RP_OK) {
+        rp_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return RP_OK;
+}
+
+void rp_plan_destroy(rp_plan *plan) {
+    if (plan == NULL)
+        return;
+    rp_context *context = plan->graph->context;
+    rp_free(context, plan->strategy);
+    rp_schedule_clear(context, &plan->schedule);
+    rp_layout_clear(context, &plan->layout);
+    rp_free(context, plan);
+}
+
+void rp_plan_get_report(const rp_plan *plan, rp_plan_report *report) {
+    *report = plan->report;
+}
+
+const char *rp_plan_strategy(const rp_plan *plan) {
+    return plan->strategy;
+}
+
+const rp_graph *rp_plan_graph(const rp_plan *plan) {
+    return plan->graph;
+}
+
+const rp_step *rp_plan_steps(const rp_plan *plan, size_t *count) {
+    *count = plan->schedule.count;
+    return plan->schedule.steps;
+}
+
+const rp_placement *rp_plan_placements(const rp_plan *plan, size_t *count) {
+    *count = plan->layout.count;
+    return plan->layout.placements;
+}
+
+/* ---- Planning -------------------------------------------------------------------------------- */
+
+/* What is known while a plan is chosen. */
+typedef struct choice {
+    const rp_graph *graph;
+    const char *name; /* of the strategy, with its number */
+    rp_family every;  /* the family of auto, which the minimum of the graph comes from */
+    rp_family own;    /* the family of another strategy; empty for auto */
+    rp_family *used;  /* one of the two */
+    size_t minimum;   /* member of `used` */
+    rp_plan_report report;
+} choice;
+
+/* The node at the peak of the smallest member, and the mark that it suffers from. */
+static rp_status look_at_minimum(choice *c, rp_family *family, size_t member, char *mark) {
+    rp_schedule schedule = {.steps = NULL};
+    rp_verdict verdict;
+    rp_status status = rp_candidates_build(family->set, member, &schedule);
+    if (status == RP_OK)
+        status = rp_verify_schedule(c->graph, schedule.steps, schedule.count, &verdict);
+    if (status == RP_OK) {
+        c->report.peak_node = verdict.peak_node;
+        c->report.peak_step = verdict.peak_step;
+        status = rp_plan_name_mark(c->graph, &schedule, verdict.peak_step, mark, MARK_BYTES);
+    }
+    rp_schedule_clear(c->graph->context, &schedule);
+    return status;
+}
+
+/* Everything that depends on the graph alone. RP_INFEASIBLE: marks leave no schedule. */
+static rp_status find_limits(choice *c) {
+    rp_plan_report *report = &c->report;
+    report->total_cost_ns = c->graph->total_cost_ns;
+    report->min_feasible_bytes = report->strategy_min_bytes = RP_UNLIMITED;
+    report->peak_node = report->peak_step = RP_NONE;
+    rp_status status = rp_plan_find_keep_all(c->graph, &report->keep_all_peak_bytes);
+    if (status == RP_OK)
+        status = rp_plan_find_floor(c->graph, &report->floor_bytes);
+    const rp_strategy *strategy = NULL;
+    uint32_t argument = 0;
+    if (status == RP_OK)
+        status = rp_strategy_find(c->graph->context, "auto", &strategy, &argument);
+    if (status == RP_OK)
+        status = rp_family_create(c->graph, strategy, argument, &c->every);
+    if (status == RP_OK)
+        status = rp_family_minimum(&c->every, &c->minimum, &report->min_feasible_bytes);
+    return status;
+}
+
+/* The family of the strategy and its own minimum. */
+static rp_status find_family(choice *c, const rp_strategy *strategy, uint32_t argument) {
+    c->used = &c->every;
+    c->report.strategy_min_bytes = c->report.min_feasible_bytes;
+    if (strategy->propose == rp_propose_auto)
+        return RP_OK;
+    c->used = &c->own;
+    c->report.strategy_min_bytes = RP_UNLIMITED;
+    const rp_status status = rp_family_create(c->graph, strategy, argument, &c->own);
+    if (status == RP_OK)
+        return rp_family_minimum(&c->own, &c->minimum, &c->report.strategy_min_bytes);
+    char mark[MARK_BYTES];
+    const rp_status looked = look_at_minimum(c, &c->every, c->minimum, mark);
+    return looked == RP_OK ? status
+                           : looked; /* with the strategy's message, if nothing new failed */
+}
+
+static rp_status fail_infeasible(choice *c) {
+    rp_context *context = c->graph->context;
+    const rp_plan_report *r = &c->report;
+    char mark[MARK_BYTES];
+    const rp_status status = look_at_minimum(c, c->used, c->minimum, mark);
+    if (status != RP_OK)
+        return status;
+    const bool node = r->peak_node != RP_NONE;
+    char by[MARK_BYTES] = "the values that must be live";
+    if (node)
+        snprintf(by, sizeof by, "node %u (%.80s)", r->peak_node,
+                 rp_node_name(c->graph, r->peak_node));
+    if (c->used == &c->every)
+        return rp_fail(context, RP_INFEASIBLE,
+                       "no plan fits %lld bytes: the smallest feasible budget is %lld bytes, set "
+                       "by %s%s",
+                       (long long)r->budget_bytes, (long long)r->min_feasible_bytes, by, mark);
+    return rp_fail(context, RP_INFEASIBLE,
+                   "no plan of %.40s fits %lld bytes: it needs %lld bytes, set by %s%s; the "
+                   "smallest budget of any strategy is %lld bytes",
+                   c->name, (long long)r->budget_bytes, (long long)r->strategy_min_bytes, by, mark,
+                   (long long)r->min_feasible_bytes);
+}
+
+/* The cheapest member that fits, as a plan. */
+static rp_status select_plan(choice *c, rp_plan **plan) {
+    rp_schedule schedule = {.steps = NULL};
+    rp_layout layout = {.placements = NULL};
+    size_t member = 0;
+    rp_status status = rp_family_select(c->used, c->report.budget_bytes, &member);
+    if (status != RP_OK)
+        return status;
+    if (member == c->used->count)
+        return fail_infeasible(c);
+    status = rp_family_build(c->used, member, &schedule, &layout);
+    if (status != RP_OK)
+        return status;
+    status = rp_plan_assemble(c->graph, c->name, &schedule, &layout, c->report.budget_bytes, plan);
+    if (status == RP_BAD_INPUT) {
+        char reason[512];
+        snprintf(reason, sizeof reason, "%s", rp_context_message(c->graph->context));
+        return rp_fail(c->graph->context, RP_INTERNAL_ERROR, "a plan of %.40s is wrong: %.400s",
+                       c->name, reason);
+    }
+    return status;
+}
+
+static void close_choice(choice *c) {
+    rp_family_clear(&c->every);
+    rp_family_clear(&c->own);
+}
+
+static rp_status check_options(const rp_graph *graph, const rp_plan_options *options) {
+    if (!graph->finished)
+        return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
+    if (options->struct_size != sizeof *options)
+        return rp_fail(graph->context, RP_INVALID_ARGUMENT,
+                       "plan: struct_size of the options is %zu, %zu is needed",
+                       options->struct_size, sizeof *options);
+    if (options->budget_bytes < 0)
+        return rp_fail(graph->context, RP_INVALID_ARGUMENT,
+                       "plan: the budget is %lld bytes, 0 or more are needed",
+                       (long long)options->budget_bytes);
+    return RP_OK;
+}
+
+rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, rp_plan **plan,
+                         rp_plan_report *report) {
+    const double begin = milliseconds();
+    const rp_plan_options defaults = RP_PLAN_OPTIONS;
+    if (graph == NULL || plan == NULL)
+        return RP_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (options == NULL)
+        options = &defaults;
+    rp_status status = check_options(graph, options);
+    if (status != RP_OK)
+        return status;
+    choice c = {.graph = graph, .name = options->strategy != NULL ? options->strategy : "auto"};
+    const rp_strategy *strategy = NULL;
+    uint32_t argument = 0;
+    c.report.budget_bytes = options->budget_bytes;
+    status = rp_strategy_find(graph->context, c.name, &strategy, &argument);
+    if (status == RP_OK)
+        status = find_limits(&c);
+    if (status == RP_OK)
+        status = find_family(&c, strategy, argument);
+    if (status == RP_OK)
+        status = select_plan(&c, plan);
+    close_choice(&c);
+    if (status == RP_OK) {
+        rp_plan_report *r = &(*plan)->report;
+        r->keep_all_peak_bytes = c.report.keep_all_peak_bytes;
+        r->min_feasible_bytes = c.report.min_feasible_bytes;
+        r->strategy_min_bytes = c.report.strategy_min_bytes;
+        r->plan_ms = milliseconds() - begin;
+        c.report = *r;
+    }
+    c.report.plan_ms = milliseconds() - begin;
+    if (report != NULL && (status == RP_OK || status == RP_INFEASIBLE))
+        *report = c.report;
+    return status;
+}
+
+rp_status rp_plan_limits(const rp_graph *graph, rp_plan_report *report) {
+    if (graph == NULL || report == NULL)
+        return RP_INVALID_ARGUMENT;
+    if (!graph->finished)
+        return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
+    choice c = {.graph = graph, .name = "auto"};
+    char mark[MARK_BYTES];
+    rp_status status = find_limits(&c);
+    if (status == RP_OK)
+        status = look_at_minimum(&c, &c.every, c.minimum, mark);
+    close_choice(&c);
+    c.report.total_cost_ns = c.report.strategy_min_bytes = 0;
+    if (status == RP_OK || status == RP_INFEASIBLE)
+        *report = c.report;
+    return status;
+}
+
+/* ---- Frontier -------------------------------------------------------------------------------- */
+
+/* The plan that `budget` gives, as a point, unless it is no better than the last one. */
+static rp_status add_point(rp_family *family, int64_t budget, rp_frontier_point *points,
+                           size_t *count) {
+    size_t member = 0;
+    rp_frontier_point point = {0, 0, 0};
+    rp_status status = rp_family_select(family, budget, &member);
+    if (status == RP_OK)
+        status = rp_family_arena(family, member, &point.peak_bytes);
+    if (status != RP_OK)
+        return status;
+    /* A budget of exactly its arena gives the same plan: whatever fits that one fits this one. */
+    point.budget_bytes = point.peak_bytes;
+    point.recompute_cost_ns = rp_candidates_get(family->set, member).recompute_cost_ns;
+    if (*count > 0 && points[*count - 1].recompute_cost_ns <= point.recompute_cost_ns)
+        return RP_OK;
+    points[(*count)++] = point;
+    return RP_OK;
+}
+
+/* The smallest arena among the members that cost as little as any. */
+static rp_status find_cheapest(rp_family *family, int64_t *bytes) {
+    const int64_t cost = rp_candidates_get(family->set, 0).recompute_cost_ns;
+    *bytes = INT64_MAX;
+    for (size_t i = 0; i < family->count; i++) {
+        int64_t arena = 0;
+        if (rp_candidates_get(family->set, i).recompute_cost_ns != cost)
+            break;
+        const rp_status status = rp_family_arena(family, i, &arena);
+        if (status != RP_OK)
+            return status;
+        *bytes = arena < *bytes ? arena : *bytes;
+    }
+    return RP_OK;
+}
+
+/* `room` budgets from the smallest to the one that is enough for the least cost: evenly spaced, or
+ * those of all members if there are fewer. */
+static rp_status trace_frontier(rp_family *family, size_t room, rp_frontier_point *points,
+                                size_t *count) {
+    size_t member = 0;
+    int64_t low = 0, high = 0;
+    rp_status status = rp_family_minimum(family, &member, &low);
+    if (status == RP_OK)
+        status = find_cheapest(family, &high);
+    *count = 0;
+    if (status == RP_OK && family->count <= room) {
+        for (size_t i = family->count; i-- > 0 && status == RP_OK;) {
+            int64_t arena = 0;
+            status = rp_family_arena(family, i, &arena);
+            if (status == RP_OK && (*count == 0 || arena > points[*count - 1].peak_bytes))
+                status = add_point(family, *count == 0 ? low : arena, points, count);
+        }
+        return status;
+    }
+    for (size_t i = 0; i < room && status == RP_OK; i++) {
+        const int64_t gap = room > 1 ? (high - low) / (int64_t)(room - 1) : 0;
+        const bool last = room > 1 && i == room - 1;
+        status = add_point(family, last ? high : low + gap * (int64_t)i, points, count);
+    }
+    return status;
+}
+
+rp_status rp_plan_frontier(const rp_graph *graph, const char *strategy, rp_frontier_point *points,
+                           size_t *count) {
+    if (graph == NULL || points == NULL || count == NULL)
+        return RP_INVALID_ARGUMENT;
+    if (!graph->finished)
+        return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
+    const rp_strategy *row = NULL;
+    uint32_t argument = 0;
+    rp_family family;
+    rp_status status =
+        rp_strategy_find(graph->context, strategy != NULL ? strategy : "auto", &row, &argument);
+    if (status == RP_OK)
+        status = rp_family_create(graph, row, argument, &family);
+    if (status != RP_OK)
+        return status;
+    size_t found = 0;
+    status = trace_frontier(&family, *count, points, &found);
+    rp_family_clear(&family);
+    if (status == RP_OK)
+        *count = found;
+    return status;
+}
