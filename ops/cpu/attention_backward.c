@@ -190,7 +190,7 @@ static const float *at_column(const float *tensor, int64_t column) {
 
 static gradients gradients_of(const rp_launch *launch, const rp_attention_layout *l) {
     float *dq = launch->out[0];
-    const float *added = rp_launch_accumulate(launch, 0);
+    const float *added = rp_accumulated(launch, 0);
     if (launch->call.params->attention.packed)
         return (gradients){.dq = dq,
                            .dk = dq + l->k_column,
@@ -202,8 +202,8 @@ static gradients gradients_of(const rp_launch *launch, const rp_attention_layout
                        .dk = rp_launch_output(launch, 1),
                        .dv = rp_launch_output(launch, 2),
                        .dq_added = added,
-                       .dk_added = rp_launch_accumulate(launch, 1),
-                       .dv_added = rp_launch_accumulate(launch, 2)};
+                       .dk_added = rp_accumulated(launch, 1),
+                       .dv_added = rp_accumulated(launch, 2)};
 }
 
 /* q, k, v (or packed), o, lse, do -> dq, dk, dv (or one packed gradient) */

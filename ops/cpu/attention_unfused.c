@@ -12,19 +12,20 @@ static void copy_columns(float *to, const float *from, int64_t rows, int64_t str
         memcpy(to + i * stride, from + i * stride, (size_t)count * sizeof *to);
 }
 
-static void zero_columns(float *to, int64_t rows, int64_t stride, int64_t count) {
-    for (int64_t i = 0; i < rows; i++)
-        memset(to + i * stride, 0, (size_t)count * sizeof *to);
-}
-
 /* Columns [column, column + count) of a packed gradient that this op adds nothing to. */
 static void pass_columns(float *out, const float *added, const rp_attention_layout *l,
-                         int64_t column, int64_t count) {
+                         int64_t column, int64_t count, int threads) {
     const int64_t rows = l->batch * l->keys;
-    if (added == NULL)
-        zero_columns(out + column, rows, l->kv_stride, count);
-    else
-        copy_columns(out + column, added + column, rows, l->kv_stride, count);
+    if (added == out)
+        return;
+#pragma omp parallel for num_threads(threads) if (rows * count > RP_CPU_SERIAL)
+    for (int64_t i = 0; i < rows; i++) {
+        float *to = out + i * l->kv_stride + column;
+        if (added != NULL)
+            memcpy(to, added + i * l->kv_stride + column, (size_t)count * sizeof *to);
+        else
+            memset(to, 0, (size_t)count * sizeof *to);
+    }
 }
 
 /* q [B, T, H D], k [B, T', H' D] or packed -> scores [B, H, T, T'] = scale q k^T */
@@ -80,13 +81,13 @@ rp_status RP_CPU(attention_scores_backward)(const rp_launch *launch) {
     const bool packed = params->attention.packed;
     const float *q = launch->in[0], *k = packed ? q : launch->in[1], *dscores = launch->in[2];
     float *dq = launch->out[0], *dk = packed ? dq : rp_launch_output(launch, 1);
-    const float *q_added = rp_launch_accumulate(launch, 0);
-    const float *k_added = packed ? q_added : rp_launch_accumulate(launch, 1);
+    const float *q_added = rp_accumulated(launch, 0);
+    const float *k_added = packed ? q_added : rp_accumulated(launch, 1);
     const int64_t size = q != NULL ? rp_attention_size_of_q(params, &launch->call.in[0])
                                    : rp_attention_size_of_kv(params, &launch->call.in[1]);
     const rp_attention_layout l = rp_attention_layout_of_scores(params, &launch->call.in[2], size);
     if (packed)
-        pass_columns(dq, q_added, &l, l.v_column, l.kv_heads * l.size);
+        pass_columns(dq, q_added, &l, l.v_column, l.kv_heads * l.size, launch->threads);
     const int64_t products = l.batch * l.kv_heads;
 #pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)
     for (int64_t i = 0; i < products; i++) {
@@ -134,12 +135,12 @@ rp_status RP_CPU(attention_values_backward)(const rp_launch *launch) {
     const bool packed = params->attention.packed;
     const float *p = launch->in[0], *v = launch->in[1], *gradient = launch->in[2];
     float *dp = launch->out[0], *dv = rp_launch_output(launch, 1);
-    const float *v_added = rp_launch_accumulate(launch, 1);
+    const float *v_added = rp_accumulated(launch, 1);
     const rp_tensor_info *scores = p != NULL ? &launch->call.in[0] : &launch->call.out[0];
     const rp_attention_layout l = rp_attention_layout_of_scores(
         params, scores, launch->call.in[2].shape.dims[2] / params->attention.heads);
     if (packed && dv != NULL)
-        pass_columns(dv, v_added, &l, 0, l.v_column);
+        pass_columns(dv, v_added, &l, 0, l.v_column, launch->threads);
     const float beta = dp != NULL ? rp_launch_beta(launch, 0) : 0.0f;
     const int64_t products = l.batch * l.kv_heads;
 #pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)

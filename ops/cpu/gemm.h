@@ -5,7 +5,7 @@
 #include <cblas.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "loops.h"
 
 /* c [m, n] = alpha op(a) op(b) + beta c, row-major; op(a) [m, k], op(b) [k, n]. The strides (lda,
  * ldb, ldc) go from row to row of the matrices as they lie in memory. Sizes fit 32 bits (infer). An
@@ -34,11 +34,6 @@ static inline void rp_copy_floats(float *to, const float *from, int64_t count, i
     }
 }
 
-/* What output `slot` is added to, or NULL. */
-static inline const float *rp_launch_accumulate(const rp_launch *launch, size_t slot) {
-    return launch->accumulate != NULL ? launch->accumulate[slot] : NULL;
-}
-
 static inline float *rp_launch_output(const rp_launch *launch, size_t slot) {
     return slot < launch->call.out_count ? launch->out[slot] : NULL;
 }
@@ -50,7 +45,7 @@ static inline const float *rp_launch_input(const rp_launch *launch, size_t slot)
 /* The beta for a product into output `slot` as a whole: 1 with the output holding what is added to,
  * 0 if nothing is. */
 static inline float rp_launch_beta(const rp_launch *launch, size_t slot) {
-    const float *added = rp_launch_accumulate(launch, slot);
+    const float *added = rp_accumulated(launch, slot);
     float *out = rp_launch_output(launch, slot);
     if (added == NULL)
         return 0.0f;

@@ -43,21 +43,35 @@ rp_status RP_CPU(linear_backward_input)(const rp_launch *launch) {
     return RP_OK;
 }
 
-enum { COLUMNS = 128, ROWS = 64 };
+enum { COLUMNS = 256, ROWS = 64 };
+
+/* part [n] = sum of `rows` rows of dy. Four at a time: `part` stays in the first cache, but not in
+ * registers. */
+static inline void sum_rows(float *restrict part, const float *restrict dy, int64_t rows,
+                            int64_t out, int n) {
+    int64_t i = 0;
+    for (int c = 0; c < n; c++)
+        part[c] = 0.0f;
+    for (; i + 4 <= rows; i += 4) {
+        const float *a = dy + i * out, *b = a + out, *d = b + out, *e = d + out;
+#pragma omp simd
+        for (int c = 0; c < n; c++)
+            part[c] += (a[c] + b[c]) + (d[c] + e[c]);
+    }
+    for (; i < rows; i++)
+#pragma omp simd
+        for (int c = 0; c < n; c++)
+            part[c] += dy[i * out + c];
+}
 
 /* columns [0, n) of dbias = added + sum over the rows of dy: ROWS rows at a time, whose sums are
- * then added in order, so that an error of rounding grows with the number of blocks and not of
- * rows. */
+ * then added in order, so that an error of rounding grows with the number of blocks and not of rows.
+ */
 static void sum_columns(float *dbias, const float *added, const float *dy, int64_t rows,
                         int64_t out, int n) {
     float total[COLUMNS] = {0}, part[COLUMNS];
-    for (int64_t begin = 0; begin < rows; begin += ROWS) {
-        const int64_t end = begin + ROWS < rows ? begin + ROWS : rows;
-        for (int c = 0; c < COLUMNS; c++)
-            part[c] = 0.0f;
-        for (int64_t i = begin; i < end; i++)
-            for (int c = 0; c < n; c++)
-                part[c] += dy[i * out + c];
+    for (int64_t i = 0; i < rows; i += ROWS) {
+        sum_rows(part, dy + i * out, i + ROWS < rows ? ROWS : rows - i, out, n);
         for (int c = 0; c < n; c++)
             total[c] += part[c];
     }
@@ -66,7 +80,7 @@ static void sum_columns(float *dbias, const float *added, const float *dy, int64
 }
 
 static void bias_gradient(const rp_launch *launch, int64_t rows, int64_t out) {
-    const float *dy = launch->in[1], *added = rp_launch_accumulate(launch, 1);
+    const float *dy = launch->in[1], *added = rp_accumulated(launch, 1);
     float *dbias = launch->out[1];
     const int64_t blocks = (out + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(launch->threads) if (rows * out > RP_CPU_SERIAL)
