@@ -65,8 +65,8 @@ static inline void sum_rows(float *restrict part, const float *restrict dy, int6
 }
 
 /* columns [0, n) of dbias = added + sum over the rows of dy: ROWS rows at a time, whose sums are
- * then added in order, so that an error of rounding grows with the number of blocks and not of rows.
- */
+ * then added in order, so that an error of rounding grows with the number of blocks and not of
+ * rows. */
 static void sum_columns(float *dbias, const float *added, const float *dy, int64_t rows,
                         int64_t out, int n) {
     float total[COLUMNS] = {0}, part[COLUMNS];
