@@ -33,9 +33,9 @@ static inline float rp_math_copysign(float x, float sign) {
     return rp_math_float(rp_math_bits(x) | (rp_math_bits(sign) & INT32_MIN));
 }
 
-/* 2^n, n in [-126, 127]. */
+/* 2^n, n in [-126, 127]; anything for an n that comes of NaN. */
 static inline float rp_math_power_of_two(int32_t n) {
-    return rp_math_float((n + 127) << 23);
+    return rp_math_float((int32_t)((uint32_t)(n + 127) << 23));
 }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2: adding 1.5 2^23 rounds to an integer and leaves it in the

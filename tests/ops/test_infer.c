@@ -1,0 +1,317 @@
+/* What recording refuses, and that the words name the op, what it got and what it wanted. */
+#include <string.h>
+
+#include "ops_case.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+typedef struct refusal {
+    rp_op op;
+    rp_op_params params;
+    size_t in_count;
+    rp_tensor_info in[3];
+    rp_status status;
+    const char *words[3]; /* all must be in the message */
+} refusal;
+
+#define NONE                                                                                       \
+    {                                                                                              \
+        .gelu = { 0 }                                                                              \
+    }
+#define BF16                                                                                       \
+    {                                                                                              \
+        RP_BF16, {                                                                                 \
+            1, {                                                                                   \
+                4                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define HUGE_F32                                                                                   \
+    {                                                                                              \
+        RP_F32, {                                                                                  \
+            3, {                                                                                   \
+                INT64_C(1) << 31, INT64_C(1) << 30, 1                                              \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+static const refusal refusals[] = {
+    {RP_OP_ADD, NONE, 1, {OPS_F32(4)}, RP_INVALID_ARGUMENT, {"add", "1 inputs", "2"}},
+    {RP_OP_ADD,
+     NONE,
+     2,
+     {OPS_F32(2, 3), OPS_F32(2)},
+     RP_BAD_SHAPE,
+     {"add", "f32 [2, 3]", "f32 [2]"}},
+    {RP_OP_ADD,
+     NONE,
+     2,
+     {OPS_F32(3), OPS_F32(2, 3)},
+     RP_BAD_SHAPE,
+     {"add", "f32 [3]", "f32 [2, 3]"}},
+    {RP_OP_ADD, NONE, 2, {OPS_F32(3), OPS_I32(3)}, RP_BAD_DTYPE, {"add", "b is i32 [3]", "f32"}},
+    {RP_OP_ADD, NONE, 2, {BF16, BF16}, RP_BAD_DTYPE, {"add", "a is bf16 [4]", "f32"}},
+    {RP_OP_MUL, NONE, 2, {OPS_F32(3), OPS_ABSENT}, RP_INVALID_ARGUMENT, {"mul", "b is absent"}},
+    {RP_OP_MUL, NONE, 2, {OPS_F32(3, 4), OPS_F32(3, 1)}, RP_BAD_SHAPE, {"mul", "f32 [3, 1]"}},
+    {RP_OP_SCALE, NONE, 1, {OPS_I32(3)}, RP_BAD_DTYPE, {"scale", "i32 [3]", "f32"}},
+    {RP_OP_GELU, NONE, 1, {OPS_I32(3)}, RP_BAD_DTYPE, {"gelu", "i32 [3]", "f32"}},
+    {RP_OP_TANH, NONE, 1, {OPS_ABSENT}, RP_INVALID_ARGUMENT, {"tanh", "absent"}},
+    {RP_OP_SIGMOID, NONE, 1, {BF16}, RP_BAD_DTYPE, {"sigmoid", "bf16 [4]", "f32"}},
+    {RP_OP_RELU, NONE, 1, {OPS_I32(1)}, RP_BAD_DTYPE, {"relu"}},
+    {RP_OP_SILU, NONE, 1, {OPS_I32(1)}, RP_BAD_DTYPE, {"silu"}},
+    {RP_OP_DROPOUT,
+     {.dropout = {1.0f, 0}},
+     1,
+     {OPS_F32(4)},
+     RP_INVALID_ARGUMENT,
+     {"dropout", "p is 1", "0 <= p < 1"}},
+    {RP_OP_DROPOUT, {.dropout = {-0.5f, 0}}, 1, {OPS_F32(4)}, RP_INVALID_ARGUMENT, {"-0.5"}},
+    {RP_OP_DROPOUT,
+     {.dropout = {(float)(0.0 / 0.0), 0}},
+     1,
+     {OPS_F32(4)},
+     RP_INVALID_ARGUMENT,
+     {"nan"}},
+    {RP_OP_EMBEDDING,
+     NONE,
+     2,
+     {OPS_F32(4), OPS_I32(2)},
+     RP_BAD_SHAPE,
+     {"embedding", "table is f32 [4]", "[rows, width]"}},
+    {RP_OP_EMBEDDING,
+     NONE,
+     2,
+     {OPS_F32(4, 2), OPS_F32(2)},
+     RP_BAD_DTYPE,
+     {"embedding", "ids is f32 [2]", "i32"}},
+    {RP_OP_EMBEDDING,
+     NONE,
+     2,
+     {OPS_F32(4, 2), OPS_I32(1, 1, 1, 1, 1, 1)},
+     RP_BAD_SHAPE,
+     {"embedding", "ids", "5"}},
+    {RP_OP_EMBEDDING,
+     NONE,
+     2,
+     {OPS_F32(1, INT64_C(1) << 40), OPS_I32(INT64_C(1) << 30)},
+     RP_BAD_SHAPE,
+     {"embedding", "63 bits"}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {OPS_F32(2, 3), OPS_F32(2), OPS_ABSENT},
+     RP_BAD_SHAPE,
+     {"layernorm", "weight is f32 [2]", "[3]"}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {OPS_F32(2, 3), OPS_F32(3), OPS_F32(1, 3)},
+     RP_BAD_SHAPE,
+     {"layernorm", "bias is f32 [1, 3]", "[3]"}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {OPS_F32(2, 3), OPS_ABSENT, OPS_ABSENT},
+     RP_INVALID_ARGUMENT,
+     {"layernorm", "weight is absent"}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {OPS_F32_SCALAR, OPS_F32(1), OPS_ABSENT},
+     RP_BAD_SHAPE,
+     {"layernorm", "x is f32 []", "1 or more"}},
+    {RP_OP_LAYERNORM,
+     {.layernorm = {-1.0f}},
+     3,
+     {OPS_F32(2), OPS_F32(2), OPS_ABSENT},
+     RP_INVALID_ARGUMENT,
+     {"layernorm", "eps is -1"}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {{RP_F32, {2, {INT64_C(1) << 61, 1}}}, OPS_F32(1), OPS_ABSENT},
+     RP_BAD_SHAPE,
+     {"layernorm", "63 bits"}},
+    {RP_OP_SOFTMAX,
+     {.softmax = {true}},
+     1,
+     {OPS_F32(4)},
+     RP_BAD_SHAPE,
+     {"softmax", "f32 [4]", "2 or more"}},
+    {RP_OP_SOFTMAX, NONE, 1, {OPS_F32_SCALAR}, RP_BAD_SHAPE, {"softmax", "1 or more"}},
+    {RP_OP_CROSS_ENTROPY,
+     NONE,
+     2,
+     {OPS_F32(2, 3), OPS_I32(3)},
+     RP_BAD_SHAPE,
+     {"cross_entropy", "logits is f32 [2, 3]", "targets is i32 [3]"}},
+    {RP_OP_CROSS_ENTROPY,
+     NONE,
+     2,
+     {OPS_F32(2, 3), OPS_F32(2)},
+     RP_BAD_DTYPE,
+     {"cross_entropy", "targets is f32 [2]", "i32"}},
+    {RP_OP_CROSS_ENTROPY,
+     {.cross_entropy = {0, (rp_reduction)7}},
+     2,
+     {OPS_F32(3), OPS_I32_SCALAR},
+     RP_INVALID_ARGUMENT,
+     {"cross_entropy", "7"}},
+    {RP_OP_SUM, NONE, 1, {OPS_I32(3)}, RP_BAD_DTYPE, {"sum", "i32 [3]", "f32"}},
+    {RP_OP_TRANSPOSE,
+     {.transpose = {0, 2}},
+     1,
+     {OPS_F32(2, 3)},
+     RP_INVALID_ARGUMENT,
+     {"transpose", "f32 [2, 3]", "dimension 2"}},
+    {RP_OP_TRANSPOSE,
+     {.transpose = {-3, 0}},
+     1,
+     {OPS_F32(2, 3)},
+     RP_INVALID_ARGUMENT,
+     {"dimension -3"}},
+    {RP_OP_SLICE,
+     {.slice = {1, 2, 2}},
+     1,
+     {OPS_F32(2, 3)},
+     RP_INVALID_ARGUMENT,
+     {"slice", "2 elements from 2", "f32 [2, 3]"}},
+    {RP_OP_SLICE, {.slice = {1, -1, 2}}, 1, {OPS_F32(2, 3)}, RP_INVALID_ARGUMENT, {"slice"}},
+    {RP_OP_SLICE, {.slice = {1, 1, INT64_MAX}}, 1, {OPS_F32(2, 3)}, RP_INVALID_ARGUMENT, {"slice"}},
+    {RP_OP_SLICE, {.slice = {2, 0, 1}}, 1, {OPS_F32(2, 3)}, RP_INVALID_ARGUMENT, {"dimension 2"}},
+    {RP_OP_CONCAT, {.concat = {0}}, 0, {OPS_ABSENT}, RP_INVALID_ARGUMENT, {"concat", "1 or more"}},
+    {RP_OP_CONCAT,
+     {.concat = {0}},
+     2,
+     {OPS_F32(2, 3), OPS_F32(2, 4)},
+     RP_BAD_SHAPE,
+     {"concat", "f32 [2, 3]", "f32 [2, 4]"}},
+    {RP_OP_CONCAT,
+     {.concat = {0}},
+     2,
+     {OPS_F32(2), OPS_I32(2)},
+     RP_BAD_DTYPE,
+     {"concat", "f32 [2]", "i32 [2]"}},
+    {RP_OP_CONCAT,
+     {.concat = {0}},
+     2,
+     {OPS_F32(2, 3), OPS_F32(3)},
+     RP_BAD_SHAPE,
+     {"input 1 is f32 [3]"}},
+    {RP_OP_CONCAT, {.concat = {0}}, 2, {HUGE_F32, HUGE_F32}, RP_BAD_SHAPE, {"concat", "63 bits"}},
+    {RP_OP_VIEW,
+     {.view = {0, {1, {7}}}},
+     1,
+     {OPS_F32(2, 3)},
+     RP_BAD_SHAPE,
+     {"view", "f32 [7]", "f32 [2, 3]"}},
+    {RP_OP_VIEW, {.view = {8, {1, {5}}}}, 1, {OPS_F32(2, 3)}, RP_BAD_SHAPE, {"view", "byte 8"}},
+    {RP_OP_VIEW, {.view = {2, {1, {1}}}}, 1, {OPS_F32(2, 3)}, RP_BAD_SHAPE, {"view", "byte 2"}},
+    {RP_OP_VIEW, {.view = {-4, {1, {1}}}}, 1, {OPS_F32(2, 3)}, RP_BAD_SHAPE, {"view", "byte -4"}},
+    {RP_OP_VIEW, {.view = {0, {1, {-1}}}}, 1, {OPS_F32(2, 3)}, RP_BAD_SHAPE, {"view"}},
+    {RP_OP_VIEW, NONE, 1, {OPS_ABSENT}, RP_INVALID_ARGUMENT, {"view", "absent"}},
+};
+
+static void test_what_does_not_fit_is_refused_in_words(void) {
+    rp_context *context = rp_test_context(1);
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        const refusal *r = &refusals[i];
+        rp_tensor_info out[RP_OP_MAX_OUTPUTS];
+        rp_op_call call = {r->in, r->in_count, out, 0, &r->params};
+        const rp_status status = rp_op_get(r->op)->infer(context, &call);
+        RP_CHECK(status == r->status, "row %zu, %s: %s, not %s", i, rp_op_get(r->op)->name,
+                 rp_status_name(status), rp_status_name(r->status));
+        for (size_t w = 0; w < COUNT(r->words) && r->words[w] != NULL; w++)
+            RP_CHECK(strstr(rp_context_message(context), r->words[w]) != NULL,
+                     "row %zu: \"%s\" is not in \"%s\"", i, r->words[w],
+                     rp_context_message(context));
+    }
+    rp_context_destroy(context);
+}
+
+typedef struct outcome {
+    rp_op op;
+    rp_op_params params;
+    size_t in_count;
+    rp_tensor_info in[3];
+    size_t out_count;
+    rp_tensor_info out[2];
+} outcome;
+
+static const outcome outcomes[] = {
+    {RP_OP_ADD, NONE, 2, {OPS_F32(2, 3), OPS_F32(3)}, 1, {OPS_F32(2, 3)}},
+    {RP_OP_ADD, NONE, 2, {OPS_F32(2, 3), OPS_F32_SCALAR}, 1, {OPS_F32(2, 3)}},
+    {RP_OP_EMBEDDING, NONE, 2, {OPS_F32(9, 5), OPS_I32(2, 3)}, 1, {OPS_F32(2, 3, 5)}},
+    {RP_OP_LAYERNORM,
+     NONE,
+     3,
+     {OPS_F32(2, 3, 4), OPS_F32(4), OPS_ABSENT},
+     2,
+     {OPS_F32(2, 3, 4), OPS_F32(6, 2)}},
+    {RP_OP_SOFTMAX, NONE, 1, {OPS_F32(2, 3)}, 1, {OPS_F32(2, 3)}},
+    {RP_OP_CROSS_ENTROPY,
+     NONE,
+     2,
+     {OPS_F32(2, 3, 9), OPS_I32(2, 3)},
+     2,
+     {OPS_F32_SCALAR, OPS_F32(6)}},
+    {RP_OP_CROSS_ENTROPY, NONE, 2, {OPS_F32(9), OPS_I32_SCALAR}, 2, {OPS_F32_SCALAR, OPS_F32(1)}},
+    {RP_OP_SUM, NONE, 1, {OPS_F32(2, 3)}, 1, {OPS_F32_SCALAR}},
+    {RP_OP_TRANSPOSE, {.transpose = {0, -1}}, 1, {OPS_I32(2, 3, 4)}, 1, {OPS_I32(4, 3, 2)}},
+    {RP_OP_SLICE, {.slice = {-1, 1, 2}}, 1, {OPS_F32(2, 3)}, 1, {OPS_F32(2, 2)}},
+    {RP_OP_SLICE, {.slice = {0, 2, 0}}, 1, {OPS_F32(2, 3)}, 1, {OPS_F32(0, 3)}},
+    {RP_OP_CONCAT, {.concat = {1}}, 2, {OPS_F32(2, 3), OPS_F32(2, 1)}, 1, {OPS_F32(2, 4)}},
+    {RP_OP_VIEW, {.view = {12, {1, {3}}}}, 1, {OPS_F32(2, 3)}, 1, {OPS_F32(3)}},
+};
+
+static void test_outputs_of_what_fits(void) {
+    rp_context *context = rp_test_context(1);
+    for (size_t i = 0; i < COUNT(outcomes); i++) {
+        const outcome *o = &outcomes[i];
+        rp_tensor_info out[RP_OP_MAX_OUTPUTS];
+        rp_op_call call = {o->in, o->in_count, out, 0, &o->params};
+        char got[RP_SHAPE_TEXT], want[RP_SHAPE_TEXT];
+        if (!RP_CHECK_OK(context, rp_op_get(o->op)->infer(context, &call)))
+            continue;
+        RP_CHECK_EQUAL(call.out_count, o->out_count);
+        for (size_t k = 0; k < o->out_count; k++)
+            RP_CHECK_STRING(rp_tensor_text(&out[k], got), rp_tensor_text(&o->out[k], want));
+    }
+    rp_context_destroy(context);
+}
+
+static rp_status no_callback(const rp_custom_call *call) {
+    (void)call;
+    return RP_OK;
+}
+
+static void test_custom_ops_that_are_refused(void) {
+    rp_context *context = rp_test_context(1);
+    rp_custom_op op = RP_CUSTOM_OP;
+    const rp_op_params params = {.custom = {&op, 0, 1}};
+    rp_tensor_info out = OPS_F32(3);
+    rp_op_call call = {NULL, 0, &out, 1, &params};
+    rp_status (*infer)(rp_context *, rp_op_call *) = rp_op_get(RP_OP_CUSTOM)->infer;
+    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
+    op.name = "mine";
+    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
+    RP_CHECK_MESSAGE(context, "mine");
+    op.forward = no_callback;
+    RP_CHECK_OK(context, infer(context, &call));
+    out.dtype = RP_NO_DTYPE;
+    RP_CHECK_STATUS(context, infer(context, &call), RP_BAD_DTYPE);
+    out = (rp_tensor_info)HUGE_F32;
+    out.shape.dims[2] = 4;
+    RP_CHECK_STATUS(context, infer(context, &call), RP_BAD_SHAPE);
+    RP_CHECK_MESSAGE(context, "mine: output 0");
+    call.out_count = 0;
+    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
+    rp_context_destroy(context);
+}
+
+static const rp_test tests[] = {
+    RP_TEST(test_what_does_not_fit_is_refused_in_words),
+    RP_TEST(test_outputs_of_what_fits),
+    RP_TEST(test_custom_ops_that_are_refused),
+};
+RP_SUITE(infer, tests)
