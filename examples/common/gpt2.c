@@ -28,7 +28,7 @@ static rp_tensor parameter(recorder *r, const char *module, const char *kind, rp
     snprintf(name, sizeof name, "%s%s%s.%s", inside ? GPT2_PREFIX : "", r->block, module, kind);
     const rp_tensor tensor = rp_parameter(r->tape, name, RP_F32, shape);
     r->model->parameters[r->model->parameter_count++] =
-        (gpt2_parameter){tensor, rp_tensor_name(r->tape, tensor), shape, deviation, fill};
+        (gpt2_parameter){tensor, shape, deviation, fill};
     return tensor;
 }
 

@@ -18,7 +18,6 @@ typedef struct gpt2_config {
 
 typedef struct gpt2_parameter {
     rp_tensor tensor;
-    const char *name; /* the tape's */
     rp_shape shape;
     double deviation; /* of the normal initial values; 0: all are `fill` */
     float fill;

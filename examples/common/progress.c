@@ -9,10 +9,14 @@
 
 enum { REDRAW_NS = 100000000 };
 
-void progress_begin(progress *progress, bool silent, int64_t steps, int64_t tokens_per_step) {
-    const int64_t now = clock_now_ns();
-    *progress =
-        (struct progress){silent, isatty(STDOUT_FILENO) == 1, steps, tokens_per_step, now, 0};
+void progress_begin(progress *progress, bool silent, bool has_loss, int64_t steps,
+                    int64_t tokens_per_step) {
+    *progress = (struct progress){.silent = silent,
+                                  .terminal = isatty(STDOUT_FILENO) == 1,
+                                  .has_loss = has_loss,
+                                  .steps = steps,
+                                  .tokens_per_step = tokens_per_step,
+                                  .begun_ns = clock_now_ns()};
 }
 
 static void print_time_left(const progress *progress, int64_t done) {
@@ -33,8 +37,10 @@ void progress_step(progress *progress, int64_t step, double loss, int64_t step_n
         (progress->terminal && done < progress->steps && now - progress->shown_ns < REDRAW_NS))
         return;
     progress->shown_ns = now;
-    printf("%sstep %" PRId64 "/%" PRId64 "  loss %.6f  %.0f tokens/s",
-           progress->terminal ? "\r" : "", done, progress->steps, loss,
+    printf("%sstep %" PRId64 "/%" PRId64, progress->terminal ? "\r" : "", done, progress->steps);
+    if (progress->has_loss)
+        printf("  loss %.6f", loss);
+    printf("  %.0f tokens/s",
            1e9 * (double)progress->tokens_per_step / (double)(step_ns > 0 ? step_ns : 1));
     print_time_left(progress, done);
     printf("%s", progress->terminal ? "\033[K" : "\n");

@@ -72,9 +72,10 @@ static void shape_text(char text[128], int rank, const int64_t *dims) {
 static bool check_weights(const trainer *t, failure *failure) {
     for (size_t i = 0; t->weights.file != NULL && i < t->model.parameter_count; i++) {
         const gpt2_parameter *p = &t->model.parameters[i];
-        const safetensors_entry *entry = safetensors_find(&t->weights, p->name, GPT2_PREFIX);
+        const char *name = rp_tensor_name(t->tape, p->tensor);
+        const safetensors_entry *entry = safetensors_find(&t->weights, name, GPT2_PREFIX);
         if (entry == NULL)
-            return fail(failure, STATUS_BAD_INPUT, "%s: %s is missing", t->options->load, p->name);
+            return fail(failure, STATUS_BAD_INPUT, "%s: %s is missing", t->options->load, name);
         bool same = entry->rank == p->shape.rank;
         for (int d = 0; d < p->shape.rank && same; d++)
             same = entry->dims[d] == p->shape.dims[d];
@@ -159,7 +160,8 @@ static bool initial_values(const trainer *t, size_t index, float *values, failur
                         rp_context_threads(t->context), values);
         return true;
     }
-    const safetensors_entry *entry = safetensors_find(&t->weights, p->name, GPT2_PREFIX);
+    const char *name = rp_tensor_name(t->tape, p->tensor);
+    const safetensors_entry *entry = safetensors_find(&t->weights, name, GPT2_PREFIX);
     return safetensors_read(&t->weights, entry, 0, rp_shape_count(p->shape), values, failure);
 }
 
@@ -179,7 +181,7 @@ static bool write_weights(trainer *t, failure *failure) {
         if (good) {
             const size_t bytes = (size_t)rp_shape_count(p->shape) * sizeof *values;
             const rp_status status = rp_executor_write(t->executor, p->tensor, values, bytes);
-            good = status == RP_OK || trainer_fail(t, status, p->name, failure);
+            good = status == RP_OK || trainer_fail(t, status, "initial weights", failure);
         }
     }
     free(values);

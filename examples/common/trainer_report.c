@@ -71,7 +71,7 @@ static int64_t replay_flops(const trainer *t) {
         if (steps[i].kind == RP_STEP_RUN)
             all = add(all, rp_program_node_flops(t->program, steps[i].index));
     rp_program_flops(t->program, &first, NULL);
-    return all - first;
+    return all > first ? all - first : 0; /* 0 without a plan, too */
 }
 
 static json_t *model_object(const trainer *t) {

@@ -194,6 +194,50 @@ static void test_truncated_files_are_refused(void) {
     remove(path);
 }
 
+/* Reads everything that a file says it has. */
+static void read_all(const char *path) {
+    safetensors reader;
+    failure failure = {0};
+    float values[8];
+    if (!safetensors_open(&reader, path, &failure)) {
+        RP_CHECK_EQUAL(failure.status, STATUS_BAD_INPUT);
+        return;
+    }
+    for (size_t i = 0; i < reader.count; i++) {
+        const safetensors_entry *entry = &reader.entries[i];
+        int64_t count = 1;
+        for (int d = 0; d < entry->rank; d++)
+            count *= entry->dims[d];
+        if (count <= 8 && !safetensors_read(&reader, entry, 0, count, values, &failure))
+            RP_CHECK_EQUAL(failure.status, STATUS_BAD_INPUT);
+    }
+    safetensors_close(&reader);
+}
+
+/* Every byte of the header replaced by others: read or refused, and nothing else. */
+static void test_damaged_headers_are_read_or_refused(void) {
+    static const char others[] = {0, '0', '9', '"', '{', '}', '[', ']', ',', '-', 'e', (char)0xFF};
+    char path[RP_TEST_PATH];
+    const float a[3] = {1.0f, 2.0f, 3.0f};
+    const safetensors_tensor tensors[] = {{"w", RP_SHAPE(2), a}, {"v", RP_SHAPE(1), a}};
+    failure failure;
+    size_t length = 0;
+    rp_test_temporary(path, "damaged.safetensors");
+    RP_REQUIRE(safetensors_write(path, "--save", tensors, 2, &failure), "%s", failure.text);
+    char *whole = rp_test_read_file(path, &length);
+    for (size_t at = 0; at < length - sizeof a; at++) {
+        const char before = whole[at];
+        for (size_t i = 0; i < sizeof others; i++) {
+            whole[at] = others[i];
+            write_raw(path, whole, length);
+            read_all(path);
+        }
+        whole[at] = before;
+    }
+    free(whole);
+    remove(path);
+}
+
 static void test_files_that_cannot_be_read(void) {
     safetensors reader;
     failure failure;
@@ -217,6 +261,7 @@ static const rp_test tests[] = {
     RP_TEST(test_every_real_type_is_widened),
     RP_TEST(test_malformed_files_are_refused_with_the_place),
     RP_TEST(test_truncated_files_are_refused),
+    RP_TEST(test_damaged_headers_are_read_or_refused),
     RP_TEST(test_files_that_cannot_be_read),
 };
 RP_SUITE(safetensors, tests)
