@@ -67,6 +67,7 @@ static void sum_weights(const rp_graph *graph, forward *f) {
     }
 }
 
+/* On failure, too, the caller clears. */
 static rp_status make_forward(const rp_graph *graph, forward *f) {
     rp_context *const context = graph->context;
     *f = (forward){
@@ -77,10 +78,8 @@ static rp_status make_forward(const rp_graph *graph, forward *f) {
         .segment = rp_alloc(context, graph->node_count, sizeof *f->segment),
     };
     if (f->nodes == NULL || f->crossing == NULL || f->weight[0] == NULL || f->weight[1] == NULL ||
-        f->segment == NULL) {
-        clear_forward(context, f);
+        f->segment == NULL)
         return rp_fail_memory(context, "the segments of a schedule");
-    }
     for (uint32_t n = 0; n < graph->node_count; n++) { /* `segment` serves as the places here */
         f->segment[n] = RP_NONE;
         if (graph->nodes[n].phase != RP_FORWARD)

@@ -1,3 +1,4 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(context)
 RP_SUITE_ROW(fault)
+RP_SUITE_ROW(golden)

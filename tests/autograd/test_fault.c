@@ -155,11 +155,100 @@ static void test_every_allocation_of_differentiating_may_fail(void) {
     rp_fault_sweep("differentiate", differentiate, &shape);
 }
 
+/* ---- From the tape to the trained parameters ------------------------------------------------- */
+
+/* What a step is run with. */
+typedef struct training {
+    rp_test_gpt2_shape shape;
+    bool at_minimum, accumulate;
+    rp_executor_options options;
+} training;
+
+static rp_status run_steps(const rp_test_gpt2 *model, rp_executor *executor) {
+    const rp_adamw_options adamw = RP_ADAMW_OPTIONS;
+    rp_status status = rp_test_gpt2_write_weights(model, executor);
+    for (uint64_t step = 0; step < 2 && status == RP_OK; step++) {
+        status = rp_test_gpt2_write_batch(model, executor, (int64_t)step * 100);
+        if (status == RP_OK)
+            status = rp_executor_begin_step(executor, step, 1.0f);
+        if (status == RP_OK)
+            status = rp_executor_run(executor);
+        if (status == RP_OK)
+            status = rp_adamw_step(executor, &adamw);
+    }
+    return status;
+}
+
+static rp_status plan_and_run(const rp_test_gpt2 *model, const rp_program *program,
+                              const training *t) {
+    const rp_graph *graph = rp_program_graph(program);
+    rp_plan *plan = NULL;
+    rp_executor *executor = NULL;
+    rp_plan_options limits = RP_PLAN_OPTIONS;
+    rp_plan_report report = {0};
+    rp_status status = t->at_minimum ? rp_plan_limits(graph, &report) : RP_OK;
+    if (t->at_minimum)
+        limits.budget_bytes = report.min_feasible_bytes;
+    else
+        limits.strategy = "keep-all";
+    if (status == RP_OK)
+        status = rp_plan_create(graph, &limits, &plan, NULL);
+    if (status == RP_OK)
+        status = rp_executor_create(program, plan, &t->options, &executor);
+    if (status == RP_OK)
+        status = run_steps(model, executor);
+    rp_executor_destroy(executor);
+    rp_plan_destroy(plan);
+    return status;
+}
+
+static rp_status train(rp_context *context, void *user) {
+    const training *t = user;
+    rp_tape *tape = NULL;
+    rp_program *program = NULL;
+    rp_test_gpt2 model;
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    options.losses = &model.loss;
+    options.loss_count = 1;
+    options.accumulate = t->accumulate;
+    options.optimizer = RP_OPTIMIZER_ADAMW;
+    rp_status status = rp_tape_create(context, &tape);
+    if (status == RP_OK) {
+        rp_test_gpt2_record(tape, &t->shape, &model);
+        status = rp_program_create(tape, &options, &program);
+    }
+    if (status == RP_OK)
+        status = plan_and_run(&model, program, t);
+    rp_program_destroy(program);
+    rp_tape_destroy(tape);
+    return status;
+}
+
+static training small_training(void) {
+    return (training){.shape = small_model(), .options = RP_EXECUTOR_OPTIONS};
+}
+
+static void test_every_allocation_of_training_may_fail(void) {
+    training t = small_training();
+    t.shape.layers = 1;
+    rp_fault_sweep("training", train, &t);
+}
+
+static void test_every_allocation_of_training_at_the_minimum_may_fail(void) {
+    training t = small_training();
+    t.shape.fused = true;
+    t.at_minimum = t.accumulate = true;
+    t.options.check_replays = t.options.poison = true;
+    rp_fault_sweep("training at the minimum", train, &t);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_sweep_sees_leak_silence_and_wrong_status),
     RP_TEST(test_allocator_sees_damage_and_moves_blocks),
     RP_TEST(test_every_allocation_of_the_context_may_fail),
     RP_TEST(test_every_allocation_of_recording_may_fail),
     RP_TEST(test_every_allocation_of_differentiating_may_fail),
+    RP_TEST(test_every_allocation_of_training_may_fail),
+    RP_TEST(test_every_allocation_of_training_at_the_minimum_may_fail),
 };
 RP_SUITE(fault, tests)
