@@ -40,9 +40,9 @@ static const setting untied = {.file = "gpt2_untied",
                                          .reduction = RP_REDUCE_SUM},
                                .accum = 2};
 
-/* What f32 gives is printed by RP_CHECK when it fails; these bounds are the
- * promise. */
-static const double gradient_bound = 1e-4, loss_bound = 1e-5;
+/* Relative errors. f32 gives 4.9e-7 and 8.9e-8 at most (AVX-512, OpenBLAS 0.3.21); the room is for
+ * other processors, and the promise, 1e-4 for gradients, lies above it. */
+static const double gradient_bound = 1e-5, loss_bound = 1e-6;
 
 /* ---- The golden file
  * ------------------------------------------------------------------------- */
