@@ -12,7 +12,10 @@
 #include "dispatch.h"
 #include "op.h"
 
+/* The best of at least so many runs over at least so many seconds: other programs take cores
+ * away. */
 enum { REPEATS = 9 };
+#define SECONDS 0.2
 
 static double seconds(void) {
     struct timespec t;
@@ -36,8 +39,9 @@ static float *numbers(int64_t count) {
 
 static double sgemm_rate(int n) {
     float *a = numbers((int64_t)n * n), *b = numbers((int64_t)n * n), *c = numbers((int64_t)n * n);
+    const double start = seconds();
     double best = 1e9;
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < REPEATS || seconds() - start < SECONDS; i++) {
         const double begin = seconds();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f, a, n, b, n, 0.0f, c,
                     n);
@@ -56,8 +60,9 @@ typedef struct shape {
 } shape;
 
 static double best_time(rp_op op, const rp_launch *launch) {
+    const double start = seconds();
     double best = 1e9;
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < REPEATS || seconds() - start < SECONDS; i++) {
         const double begin = seconds();
         rp_cpu_kernels()[op](launch);
         const double time = seconds() - begin;
@@ -115,25 +120,25 @@ int main(int argc, char **argv) {
         return 2;
     }
     omp_set_num_threads(threads);
-    const double gemm = sgemm_rate(1024);
-    printf("threads %d, sgemm 1024^3 %.0f GFLOP/s\n", threads, gemm);
-    printf("  B   H  H'    T    D   p   full: forward backward GFLOP/s   causal: forward backward "
-           "GFLOP/s   causal / full time\n");
+    printf("threads %d; rates in GFLOP/s and as a share of sgemm 1024^3 just before\n", threads);
+    printf("                                full:                         causal:\n"
+           "  B   H  H'    T    D   p  sgemm   forward        backward       forward        "
+           "backward     causal / full time\n");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const shape *s = &shapes[i];
         const double product =
             2e-9 * (double)(s->batch * s->heads * s->length * s->length * s->size);
+        const double gemm = sgemm_rate(1024);
         double full[2], causal[2];
         run(s, false, threads, full);
         run(s, true, threads, causal);
-        printf(
-            "%3d %3d %3d %4d %4d %.1f   %4.0f (%2.0f %%) %4.0f (%2.0f %%)   %4.0f (%2.0f %%) %4.0f "
-            "(%2.0f %%)   %.2f %.2f\n",
-            (int)s->batch, (int)s->heads, (int)s->kv_heads, (int)s->length, (int)s->size,
-            (double)s->dropout, 2 * product / full[0], 200 * product / full[0] / gemm,
-            5 * product / full[1], 500 * product / full[1] / gemm, product / causal[0],
-            100 * product / causal[0] / gemm, 2.5 * product / causal[1],
-            250 * product / causal[1] / gemm, causal[0] / full[0], causal[1] / full[1]);
+        const double rates[] = {2 * product / full[0], 5 * product / full[1], product / causal[0],
+                                2.5 * product / causal[1]};
+        printf("%3d %3d %3d %4d %4d %.1f  %5.0f   ", (int)s->batch, (int)s->heads, (int)s->kv_heads,
+               (int)s->length, (int)s->size, (double)s->dropout, gemm);
+        for (int r = 0; r < 4; r++)
+            printf("%4.0f (%3.0f %%)    ", rates[r], 100 * rates[r] / gemm);
+        printf("%.2f %.2f\n", causal[0] / full[0], causal[1] / full[1]);
     }
     return 0;
 }
