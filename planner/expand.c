@@ -239,10 +239,12 @@ static void end_instances(rp_expander *x, uint32_t run, int64_t *live) {
 }
 
 /* `COMPLETE`: the peak is known; `BEYOND`: it is above `max_peak` or beyond all numbers. */
-static outcome find_peak(rp_expander *x, int64_t max_peak) {
+static outcome find_peak(rp_expander *x, int64_t max_peak, int64_t level) {
     const rp_graph *graph = x->graph;
     if (!rp_reserve(graph->context, &x->run_end, &x->end_capacity, x->run_count,
                     sizeof *x->run_end) ||
+        !rp_reserve(graph->context, &x->run_live, &x->live_capacity, x->run_count,
+                    sizeof *x->run_live) ||
         !reserve_instances(x))
         return NO_MEMORY;
     link_ends(x);
@@ -250,6 +252,7 @@ static outcome find_peak(rp_expander *x, int64_t max_peak) {
     int64_t live = graph->persistent_bytes;
     x->peak = live;
     x->peak_run = 0;
+    x->excess = 0;
     size_t next_made = 0;
     for (uint32_t run = 0; run < x->run_count; run++) {
         const uint32_t n = x->run_node[run];
@@ -265,6 +268,9 @@ static outcome find_peak(rp_expander *x, int64_t max_peak) {
             now -= count_taken_over(x, n, run);
         if (__builtin_add_overflow(now, graph->nodes[n].workspace, &now) || now > max_peak)
             return BEYOND;
+        x->run_live[run] = now;
+        if (now > level && __builtin_add_overflow(x->excess, now - level, &x->excess))
+            x->excess = INT64_MAX;
         if (now > x->peak) {
             x->peak = now;
             x->peak_run = run;
@@ -278,7 +284,7 @@ rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limit
                           bool *within) {
     outcome end = find_runs(expander, drops, limits.cost);
     if (end == COMPLETE)
-        end = find_peak(expander, limits.peak);
+        end = find_peak(expander, limits.peak, limits.level);
     *within = end == COMPLETE;
     return end == NO_MEMORY ? rp_fail_memory(expander->graph->context, "a schedule being tried")
                             : RP_OK;

@@ -50,10 +50,12 @@ typedef struct rp_expander {
     /* the expansion */
     uint32_t *run_node, *run_stage; /* of each run */
     uint32_t *run_end;              /* of each run: the first instance that ends with it */
-    size_t run_count, run_capacity, stage_capacity, end_capacity;
+    int64_t *run_live;              /* of each run: the bytes that are live while it runs */
+    size_t run_count, run_capacity, stage_capacity, end_capacity, live_capacity;
     rp_instance *instances; /* by `begin`; behind made_count those that end with the run itself */
     size_t instance_count, instance_capacity, made_count;
     int64_t peak, cost;
+    int64_t excess; /* bytes above `level` of the limits, summed over all runs */
     uint32_t peak_run;
 
     /* while it is made */
@@ -88,9 +90,10 @@ bool rp_drops_contain(const rp_drops *drops, uint32_t value, uint32_t stage);
 /* Limits of an expansion: beyond them it stops at once. */
 typedef struct rp_limits {
     int64_t peak, cost; /* the most that is allowed */
+    int64_t level;      /* where the excess begins */
 } rp_limits;
 
-#define RP_NO_LIMITS ((rp_limits){INT64_MAX, INT64_MAX})
+#define RP_NO_LIMITS ((rp_limits){INT64_MAX, INT64_MAX, INT64_MAX})
 
 /* `*within`: whether the schedule keeps to the limits and a length that grows with the graph only;
  * if not, what the expander says about it is incomplete. */

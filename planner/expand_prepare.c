@@ -227,7 +227,7 @@ void rp_expander_clear(rp_expander *x) {
         x->input_begin, x->inputs,     x->output_begin, x->outputs, x->fixed,
         x->forced,      x->run_node,   x->run_stage,    x->run_end, x->current,
         x->at,          x->last_stage, x->stack,        x->cursor,  x->instances,
-        x->storage,     x->taken,      x->live_on,      x->bytes,
+        x->storage,     x->taken,      x->live_on,      x->bytes,   x->run_live,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         rp_free(context, blocks[i]);

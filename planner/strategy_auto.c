@@ -1,4 +1,5 @@
-/* auto: the families of all strategies, and what none of them sees. */
+/* auto: the families of all strategies, and a search op by op. */
+#include "frontier.h"
 #include "segments.h"
 #include "strategy.h"
 
@@ -40,5 +41,7 @@ rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidate
         status = forgive(rp_propose_sqrt(graph, 0, set));
     if (status == RP_OK)
         status = forgive(rp_propose_selective(graph, 0, set));
+    if (status == RP_OK)
+        status = rp_frontier_propose(graph, rp_frontier_effort(graph), set);
     return status;
 }

@@ -1,4 +1,5 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
+RP_SUITE_ROW(auto)
 RP_SUITE_ROW(candidates)
 RP_SUITE_ROW(expand)
 RP_SUITE_ROW(strategies)
