@@ -9,8 +9,15 @@ build=$root/build
 bash "$root/.ci/install.sh" build
 generator=()
 [ -f "$build/CMakeCache.txt" ] || generator=(-G Ninja)
-cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build "$build" --target quickstart train_gpt plan_graph -j "$(nproc)" >/dev/null
+echo "building in $build"
+mkdir -p "$build"
+if ! {
+  cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release &&
+    cmake --build "$build" --target quickstart train_gpt plan_graph -j "$(nproc)"
+} >"$build/quickstart.log" 2>&1; then
+  tail -n 50 "$build/quickstart.log" >&2
+  exit 1
+fi
 
 data=()
 for file in /usr/share/common-licenses/*; do

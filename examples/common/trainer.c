@@ -308,21 +308,31 @@ static void validator_close(validator *v) {
     rp_program_destroy(v->program);
 }
 
-static bool validator_open(validator *v, const trainer *t, failure *failure) {
+/* *fits is false when the arena is too small: a plan without gradients needs less than one with
+ * them, as long as that one does not recompute within the forward pass. */
+static bool validator_open(validator *v, const trainer *t, bool *fits, failure *failure) {
     rp_program_options program = RP_PROGRAM_OPTIONS;
     program.name = "validation";
     program.losses = &t->model.loss;
     program.loss_count = 1;
     program.forward_only = true;
     rp_plan_options plan = RP_PLAN_OPTIONS;
-    plan.budget_bytes = t->report.peak_bytes;
     rp_executor_options executor = RP_EXECUTOR_OPTIONS;
     executor.evaluate = true;
     executor.share = t->executor;
     *v = (validator){0};
+    *fits = true;
     rp_status status = rp_program_create(t->tape, &program, &v->program);
-    if (status == RP_OK)
-        status = rp_plan_create(rp_program_graph(v->program), &plan, &v->plan, NULL);
+    if (status == RP_OK) {
+        const rp_graph *graph = rp_program_graph(v->program);
+        plan.budget_bytes = t->report.peak_bytes - (rp_graph_persistent_bytes(t->graph) -
+                                                    rp_graph_persistent_bytes(graph));
+        status = rp_plan_create(graph, &plan, &v->plan, NULL);
+    }
+    if (status == RP_INFEASIBLE) {
+        *fits = false;
+        return true;
+    }
     if (status == RP_OK)
         status = rp_executor_create(v->program, v->plan, &executor, &v->executor);
     return status == RP_OK || trainer_fail(t, status, "validation", failure);
@@ -354,14 +364,15 @@ bool trainer_validate(trainer *trainer, double *loss, failure *failure) {
     if (windows == 0 || !trainer->computes)
         return true;
     batches = batches < VALIDATION_BATCHES ? batches : VALIDATION_BATCHES;
-    bool good = validator_open(&v, trainer, failure);
-    for (int64_t i = 0; i < batches && good; i++) {
+    bool fits = true;
+    bool good = validator_open(&v, trainer, &fits, failure);
+    for (int64_t i = 0; i < batches && good && fits; i++) {
         double one = 0.0;
         good = validate_batch(&v, trainer, windows * i / batches, &one, failure);
         sum += one;
     }
     validator_close(&v);
-    if (good)
+    if (good && fits)
         *loss = sum / (double)(batches * batch * trainer->config.seq);
     return good;
 }

@@ -55,8 +55,8 @@ bool trainer_start(trainer *trainer, const char *trace, failure *failure);
 /* All steps. The gradients of the last one stay readable. */
 bool trainer_run(trainer *trainer, progress *progress, failure *failure);
 
-/* The mean loss of the held-out tokens, NaN when there are none; at most 4 micro-batches, spread
- * evenly. The gradients are gone afterwards. */
+/* The mean loss of the held-out tokens, NaN when there are none or no plan for it fits the arena;
+ * at most 4 micro-batches, spread evenly. The gradients are gone afterwards. */
 bool trainer_validate(trainer *trainer, double *loss, failure *failure);
 
 /* A bit for bit hash of all gradients, or of all parameters, in parameter order; 0 on the null
