@@ -61,8 +61,8 @@ static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, cons
                                 int64_t *total) {
     rp_program *program = l->program;
     l->text.length = 0;
-    if (!rp_tape_value_text(program->tape, leaf, &l->text) ||
-        !rp_string_append(program->context, &l->text, "%s", suffix))
+    if (!rp_tape_leaf_text(program->tape, leaf, &l->text) ||
+        !rp_string_add(program->context, &l->text, suffix))
         return no_memory(l);
     add_saturated(total, round_up(value_bytes(program, value)));
     return add_value(l, value, RP_NONE);
@@ -98,17 +98,18 @@ static rp_status add_persistents(lowering *l) {
     return status;
 }
 
-/* Values are called as their node, with the output's number behind a colon from the second on. */
+/* Values are called as their node, whose name is in `text`, with the output's number behind a colon
+ * from the second on. */
 static rp_status add_outputs(lowering *l, uint32_t index) {
     rp_program *program = l->program;
     const rp_code_node *node = &program->code.nodes[index];
     const uint32_t *out = rp_code_outputs(&program->code, node);
+    const size_t length = l->text.length;
     for (uint32_t k = 0; k < node->out_count; k++) {
         if (out[k] == RP_NONE || program->code.values[out[k]].kind != RP_CODE_ACTIVATION)
             continue;
-        l->text.length = 0;
-        if (!rp_program_node_text(program, index, &l->text) ||
-            (k > 0 && !rp_string_append(program->context, &l->text, ":%u", (unsigned)k)))
+        l->text.length = length;
+        if (k > 0 && !rp_string_append(program->context, &l->text, ":%u", (unsigned)k))
             return no_memory(l);
         const uint32_t base =
             node->op == RP_OP_VIEW ? rp_code_inputs(&program->code, node)[0] : RP_NONE;
@@ -117,6 +118,8 @@ static rp_status add_outputs(lowering *l, uint32_t index) {
         if (status != RP_OK)
             return status;
     }
+    l->text.length = length;
+    l->text.data[length] = 0;
     return RP_OK;
 }
 
@@ -227,10 +230,14 @@ static rp_status add_node(lowering *l, uint32_t index) {
         !rp_reserve(context, &l->values, &l->value_capacity, slots, sizeof *l->values) ||
         !rp_reserve(context, &l->pairs, &l->pair_capacity, slots, sizeof *l->pairs))
         return no_memory(l);
-    rp_status status = add_outputs(l, index);
+    l->text.length = 0;
+    if (!rp_program_node_text(program, index, &l->text))
+        return no_memory(l);
+    const rp_status status = add_outputs(l, index);
     if (status != RP_OK)
         return status;
-    rp_node_info info = {.block = rp_tape_string(program->tape, node->block),
+    rp_node_info info = {.name = l->text.data,
+                         .block = rp_tape_string(program->tape, node->block),
                          .phase = node->backward ? RP_BACKWARD : RP_FORWARD,
                          .mark = (rp_mark)node->mark,
                          .recomputable = may_run_again(program, node)};
@@ -238,10 +245,6 @@ static rp_status add_node(lowering *l, uint32_t index) {
     info.inplace = l->pairs;
     info.inplace_count = make_pairs(l, node);
     model_node(l, index, &info);
-    l->text.length = 0;
-    if (!rp_program_node_text(program, index, &l->text))
-        return no_memory(l);
-    info.name = l->text.data;
     return rp_graph_add_node(program->graph, &info, NULL);
 }
 

@@ -291,8 +291,9 @@ bool rp_program_node_text(const rp_program *program, uint32_t node, rp_string *t
     const rp_code_node *n = &program->code.nodes[node];
     const char *op = rp_op_get((rp_op)n->op)->name;
     if (n->number == RP_NONE)
-        return rp_string_append(program->context, text, "%s", op);
+        return rp_string_add(program->context, text, op);
     if (!rp_tape_node_text(program->tape, n->number, text))
         return false;
-    return !n->backward || rp_string_append(program->context, text, "/%s", op);
+    return !n->backward || (rp_string_add(program->context, text, "/") &&
+                            rp_string_add(program->context, text, op));
 }

@@ -114,25 +114,20 @@ void rp_name(rp_tape *tape, const char *format, ...) {
 
 bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_string *text) {
     const rp_code_node *n = &tape->code.nodes[node];
-    const char *block = rp_tape_string(tape, n->block), *dot = block[0] != 0 ? "." : "";
+    rp_context *context = tape->context;
+    const char *block = rp_tape_string(tape, n->block);
+    if (block[0] != 0 &&
+        (!rp_string_add(context, text, block) || !rp_string_add(context, text, ".")))
+        return false;
     if (n->name != 0)
-        return rp_string_append(tape->context, text, "%s%s%s", block, dot,
-                                rp_tape_string(tape, n->name));
-    return rp_string_append(tape->context, text, "%s%s%s.%u", block, dot,
-                            rp_op_get((rp_op)n->op)->name, (unsigned)n->number);
+        return rp_string_add(context, text, rp_tape_string(tape, n->name));
+    return rp_string_add(context, text, rp_op_get((rp_op)n->op)->name) &&
+           rp_string_append(context, text, ".%u", (unsigned)n->number);
 }
 
-bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_string *text) {
-    const rp_code_value *v = &tape->code.values[value];
-    if (rp_code_is_leaf(v))
-        return rp_string_append(tape->context, text, "%s",
-                                rp_tape_string(tape, tape->leaves[v->writer].name));
-    const rp_code_node *node = &tape->code.nodes[v->writer];
-    const uint32_t *out = rp_code_outputs(&tape->code, node);
-    if (!rp_tape_node_text(tape, v->writer, text))
-        return false;
-    return out[0] == value ||
-           rp_string_append(tape->context, text, ":%u", (unsigned)(value - out[0]));
+bool rp_tape_leaf_text(const rp_tape *tape, uint32_t value, rp_string *text) {
+    const rp_leaf *leaf = &tape->leaves[tape->code.values[value].writer];
+    return rp_string_add(tape->context, text, rp_tape_string(tape, leaf->name));
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */

@@ -64,9 +64,9 @@ uint32_t rp_tape_stream(rp_tape *tape);
 /* The type and shape of a tensor; false, with the status set, if it is none. */
 bool rp_tape_info(rp_tape *tape, const char *op, rp_tensor tensor, rp_tensor_info *info);
 
-/* Appends "block.name" of a node, or the name of a leaf, to `text`. */
+/* Append "block.name" of a node, or the name of a leaf. */
 bool rp_tape_node_text(const rp_tape *tape, uint32_t node, rp_string *text);
-bool rp_tape_value_text(const rp_tape *tape, uint32_t value, rp_string *text);
+bool rp_tape_leaf_text(const rp_tape *tape, uint32_t value, rp_string *text);
 
 static inline const char *rp_tape_string(const rp_tape *tape, uint32_t offset) {
     return tape->strings.data + offset;

@@ -10,6 +10,9 @@ typedef struct rp_string {
     size_t length, capacity;
 } rp_string;
 
+/* Appends a text as it is; false when memory is short. */
+bool rp_string_add(rp_context *context, rp_string *text, const char *more);
+
 /* Append by printf's rules; false when memory is short, the text is then as it was. */
 bool rp_string_append(rp_context *context, rp_string *text, const char *format, ...)
     RP_PRINTF(3, 4);

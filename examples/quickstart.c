@@ -31,9 +31,11 @@ typedef struct session {
 static bool parse(int argc, char **argv, session *s, bool *help, failure *failure) {
     /* Activations are most of the memory here: the minimum lies below 30 % of keep-all. */
     s->options = (train_options)TRAIN_OPTIONS;
+    s->options.layers = 6;
+    s->options.dim = 96;
     s->options.seq = 256;
-    s->options.batch = 16;
-    s->options.steps = 60;
+    s->options.batch = 8;
+    s->options.steps = 150;
     s->options.lr = 2e-3;
     s->options.validation = 0.05;
     const option_row rows[] = {

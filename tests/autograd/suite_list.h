@@ -1,4 +1,13 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
+RP_SUITE_ROW(backward)
 RP_SUITE_ROW(context)
+RP_SUITE_ROW(executor)
 RP_SUITE_ROW(fault)
+RP_SUITE_ROW(frozen)
 RP_SUITE_ROW(golden)
+RP_SUITE_ROW(graphs)
+RP_SUITE_ROW(memory)
+RP_SUITE_ROW(plans)
+RP_SUITE_ROW(replay)
+RP_SUITE_ROW(scale)
+RP_SUITE_ROW(tape)

@@ -1,0 +1,14 @@
+/* Counts calls of malloc and its like, in every thread and library of this program. */
+#ifndef REPRISE_TESTS_AUTOGRAD_HEAP_H
+#define REPRISE_TESTS_AUTOGRAD_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* False under a sanitizer, which has these functions for itself. */
+bool heap_is_counted(void);
+
+/* Calls so far that asked for memory. */
+int64_t heap_calls(void);
+
+#endif

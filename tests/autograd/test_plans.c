@@ -1,0 +1,237 @@
+/* The promises of a plan, on T0, T0d and T0t: measured peak equals predicted peak, and the bits of
+ * losses, gradients and parameters are those of keeping everything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "models.h"
+
+enum { STEPS = 3, BUDGETS = 10 };
+
+typedef struct variant {
+    const char *name;
+    model_options options;
+} variant;
+
+static const variant variants[] = {
+    {"T0", {.layers = 4}},
+    {"T0d", {.dropout = 0.1f}},
+    {"T0t", {.tied = true, .dropout = 0.1f}},
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+/* Strategies as a user names them. */
+static const char *const names[] = {"keep-all", "uniform:1", "uniform:2", "block:1",
+                                    "block:3",  "sqrt",      "selective", "auto"};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+/* Everything that three steps compute: losses, gradients, parameters. */
+static uint64_t train(bench *b, const model *m, int accumulate) {
+    uint64_t hash = BENCH_HASH;
+    for (int s = 0; s < STEPS; s++) {
+        RP_REQUIRE_OK(b->context,
+                      rp_executor_begin_step(b->executor, (uint64_t)s, 1.0f / (float)accumulate));
+        for (int i = 0; i < accumulate; i++) {
+            model_batch(b, m, (uint64_t)(s * accumulate + i));
+            bench_run(b);
+            hash = bench_hash(hash, bench_values(b, m->loss), sizeof(float));
+        }
+        for (size_t i = 0; i < rp_program_parameter_count(b->program); i++) {
+            const rp_tensor p = rp_program_parameter(b->program, i);
+            const rp_tensor_info info = rp_tensor_get_info(b->tape, p);
+            const size_t bytes = (size_t)rp_shape_count(info.shape) * sizeof(float);
+            hash = bench_hash(hash, bench_gradient(b, p), bytes);
+            hash = bench_hash(hash, bench_values(b, p), bytes);
+        }
+        RP_REQUIRE_OK(b->context, rp_adamw_step(b->executor, NULL));
+    }
+    return hash;
+}
+
+static void open_variant(bench *b, model *m, const variant *v, int accumulate) {
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    bench_open(b);
+    *m = model_record(b, v->options);
+    options.optimizer = RP_OPTIMIZER_ADAMW;
+    options.accumulate = accumulate > 1;
+    options.seed = 11;
+    bench_program(b, m->loss, &options);
+}
+
+/* Ten budgets from the strategy's minimum to keep-all; how many of them replayed something. */
+static int sweep(bench *b, const model *m, const char *strategy, int accumulate, uint64_t wanted) {
+    int replayed = 0;
+    const rp_status status = bench_plan(b, strategy, RP_UNLIMITED);
+    if (status == RP_NOT_APPLICABLE)
+        return 0;
+    RP_REQUIRE_OK(b->context, status);
+    const int64_t least = b->report.strategy_min_bytes, most = b->report.keep_all_peak_bytes;
+    for (int i = 0; i < BUDGETS; i++) {
+        const int64_t budget = least + (most - least) * i / (BUDGETS - 1);
+        bench_make(b, strategy, budget);
+        RP_CHECK(b->report.peak_bytes <= budget, "%s: a peak of %lld for a budget of %lld",
+                 strategy, (long long)b->report.peak_bytes, (long long)budget);
+        const uint64_t hash = train(b, m, accumulate);
+        RP_CHECK(hash == wanted, "%s at %lld bytes: %016llx, keep-all %016llx", strategy,
+                 (long long)budget, (unsigned long long)hash, (unsigned long long)wanted);
+        replayed += bench_replays(b) > 0;
+    }
+    return replayed;
+}
+
+static void check_variant(const variant *v, int accumulate) {
+    bench b;
+    model m;
+    int replayed = 0;
+    open_variant(&b, &m, v, accumulate);
+    bench_make(&b, "keep-all", RP_UNLIMITED);
+    const uint64_t wanted = train(&b, &m, accumulate);
+    for (int i = 0; i < NAMES; i++)
+        replayed += sweep(&b, &m, names[i], accumulate, wanted);
+    RP_CHECK(replayed >= 20, "%s: only %d plans replayed anything", v->name, replayed);
+    bench_close(&b);
+}
+
+static void test_every_plan_gives_the_same_bits_in_one_micro_batch(void) {
+    for (int i = 0; i < VARIANTS; i++)
+        check_variant(&variants[i], 1);
+}
+
+static void test_every_plan_gives_the_same_bits_in_four_micro_batches(void) {
+    for (int i = 0; i < VARIANTS; i++)
+        check_variant(&variants[i], 4);
+}
+
+static void test_unfused_attention_gives_the_same_bits_under_every_plan(void) {
+    const variant unfused = {"T0d unfused", {.unfused = true, .dropout = 0.1f, .layers = 2}};
+    check_variant(&unfused, 1);
+}
+
+/* Below the minimum nothing is made that could run, and the answer says what would fit. */
+static void test_budgets_below_the_minimum_are_refused(void) {
+    for (int i = 0; i < VARIANTS; i++) {
+        bench b;
+        model m;
+        open_variant(&b, &m, &variants[i], 1);
+        const int64_t least = bench_minimum(&b);
+        char text[32];
+        snprintf(text, sizeof text, "%lld", (long long)least);
+        const int64_t refused[] = {least - 1, 0};
+        for (int j = 0; j < 2; j++) {
+            RP_CHECK_STATUS(b.context, bench_plan(&b, NULL, refused[j]), RP_INFEASIBLE);
+            CU_ASSERT_PTR_NULL(b.plan);
+            CU_ASSERT_PTR_NULL(b.executor);
+            RP_CHECK_EQUAL(b.report.min_feasible_bytes, least);
+            CU_ASSERT_TRUE(b.report.peak_node != RP_NONE);
+            RP_CHECK_MESSAGE(b.context, text);
+        }
+        bench_make(&b, NULL, least);
+        bench_run(&b);
+        bench_make(&b, "auto", b.report.keep_all_peak_bytes);
+        RP_CHECK_EQUAL(b.report.recompute_nodes, 0);
+        bench_run(&b);
+        bench_close(&b);
+    }
+}
+
+/* A plan that went through a file does what it did. */
+static void test_saved_plan_runs_the_same_after_loading(void) {
+    bench b;
+    model m;
+    char path[RP_TEST_PATH];
+    open_variant(&b, &m, &variants[1], 1);
+    bench_make(&b, NULL, bench_minimum(&b));
+    const uint64_t wanted = train(&b, &m, 1);
+    const uint32_t replays = bench_replays(&b);
+    RP_REQUIRE_OK(b.context, rp_plan_save(b.plan, rp_test_temporary(path, "plan.json")));
+    rp_executor_destroy(b.executor);
+    rp_plan_destroy(b.plan);
+    b.executor = NULL;
+    b.plan = NULL;
+    RP_REQUIRE_OK(b.context, rp_plan_load(rp_program_graph(b.program), path, RP_UNLIMITED, &b.plan,
+                                          &b.report));
+    RP_REQUIRE_OK(b.context, rp_executor_create(b.program, b.plan, &b.options, &b.executor));
+    bench_write(&b);
+    const uint32_t before = bench_replays(&b);
+    RP_CHECK(train(&b, &m, 1) == wanted, "other bits after loading");
+    RP_CHECK_EQUAL(bench_replays(&b) - before, replays);
+    remove(path);
+    bench_close(&b);
+}
+
+/* The steps of a plan, handed back as if they came from elsewhere. */
+static void test_imported_schedule_runs_like_the_plan_it_came_from(void) {
+    bench b;
+    model m;
+    size_t count = 0;
+    rp_plan *imported = NULL;
+    rp_executor *executor = NULL;
+    open_variant(&b, &m, &variants[0], 1);
+    bench_make(&b, NULL, bench_minimum(&b));
+    bench_run(&b);
+    const float loss = bench_scalar(&b, m.loss);
+    const rp_step *steps = rp_plan_steps(b.plan, &count);
+    RP_REQUIRE_OK(b.context, rp_plan_import(rp_program_graph(b.program), steps, count,
+                                            b.report.peak_bytes, &imported, NULL));
+    RP_REQUIRE_OK(b.context, rp_executor_create(b.program, imported, &b.options, &executor));
+    rp_executor *own = b.executor;
+    b.executor = executor;
+    bench_write(&b);
+    bench_run(&b);
+    RP_CHECK(bench_scalar(&b, m.loss) == loss, "another loss");
+    b.executor = own;
+    rp_executor_destroy(executor);
+    rp_plan_destroy(imported);
+    bench_close(&b);
+}
+
+/* PL-07: the user's marks hold in what runs. */
+static void test_PL_07_marks_win_over_the_budget(void) {
+    bench b;
+    bench_open(&b);
+    const model m = model_record(&b, (model_options){0});
+    rp_mark_node(b.tape, m.attention[1], RP_MARK_RECOMPUTE);
+    rp_mark_node(b.tape, m.attention[2], RP_MARK_KEEP);
+    bench_program(&b, m.loss, NULL);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    bench_run(&b);
+    RP_CHECK_EQUAL(bench_replays_of(&b, m.attention[1]), 1);
+    RP_CHECK_EQUAL(bench_replays(&b), 1);
+    bench_make(&b, NULL, bench_minimum(&b));
+    bench_run(&b);
+    RP_CHECK_EQUAL(bench_replays_of(&b, m.attention[2]), 0);
+    RP_CHECK(bench_replays_of(&b, m.attention[1]) >= 1, "marked recompute, and kept");
+    bench_close(&b);
+}
+
+/* A plan of another graph is not run. */
+static void test_plan_of_another_program_is_refused(void) {
+    bench a, b;
+    model m, n;
+    rp_executor *executor = NULL;
+    open_variant(&a, &m, &variants[0], 1);
+    open_variant(&b, &n, &variants[2], 1);
+    bench_make(&a, NULL, RP_UNLIMITED);
+    RP_CHECK_STATUS(b.context, rp_executor_create(b.program, a.plan, NULL, &executor),
+                    RP_BAD_INPUT);
+    CU_ASSERT_PTR_NULL(executor);
+    /* the same structure from another tape is the same graph */
+    bench_close(&b);
+    open_variant(&b, &n, &variants[0], 1);
+    RP_REQUIRE_OK(b.context, rp_executor_create(b.program, a.plan, NULL, &executor));
+    rp_executor_destroy(executor);
+    bench_close(&b);
+    bench_close(&a);
+}
+
+static const rp_test tests[] = {
+    RP_TEST(test_every_plan_gives_the_same_bits_in_one_micro_batch),
+    RP_TEST(test_every_plan_gives_the_same_bits_in_four_micro_batches),
+    RP_TEST(test_unfused_attention_gives_the_same_bits_under_every_plan),
+    RP_TEST(test_budgets_below_the_minimum_are_refused),
+    RP_TEST(test_saved_plan_runs_the_same_after_loading),
+    RP_TEST(test_imported_schedule_runs_like_the_plan_it_came_from),
+    RP_TEST(test_PL_07_marks_win_over_the_budget),
+    RP_TEST(test_plan_of_another_program_is_refused),
+};
+RP_SUITE(plans, tests)
