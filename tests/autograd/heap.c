@@ -20,7 +20,7 @@ int64_t heap_calls(void) {
     return atomic_load(&calls);
 }
 
-#if defined(UNDER_SANITIZER) || !defined(__GLIBC__)
+#if defined(UNDER_SANITIZER) || defined(__clang__) || !defined(__GLIBC__)
 
 bool heap_is_counted(void) {
     return false;

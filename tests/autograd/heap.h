@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False under a sanitizer, which has these functions for itself. */
+/* False under a sanitizer, which has these functions for itself, and with clang, whose OpenMP
+ * runtime allocates for every parallel region that has one thread: its calls cannot be told from
+ * ours. */
 bool heap_is_counted(void);
 
 /* Calls so far that asked for memory. */
