@@ -59,8 +59,8 @@ static void find_deadlines(const rp_graph *graph, uint32_t *deadline, uint32_t *
         }
         const uint32_t *outputs = rp_node_outputs(graph, n);
         for (size_t i = 0; i < graph->nodes[n].outputs.count; i++)
-            if (graph->values[graph->values[outputs[i]].root].persistent)
-                next_write[graph->values[outputs[i]].root] = n;
+            if (graph->values[outputs[i]].persistent) /* a view of one writes nothing */
+                next_write[outputs[i]] = n;
     }
 }
 

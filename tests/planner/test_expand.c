@@ -1,8 +1,10 @@
 /* Decisions to schedules: whatever is decided, the schedule is valid and its peak is exact. */
 #include "expand.h"
+#include "families.h"
 #include "graphs.h"
 #include "strategy.h"
 #include "verify.h"
+#include "written.h"
 
 /* Expands, builds, verifies; the verdict and the expansion must agree. */
 static void check_expansion(rp_expander *x, const rp_drops *drops, rp_verdict *verdict) {
@@ -72,7 +74,27 @@ static void test_GR_16_random_drops_on_random_graphs_are_valid(void) {
     rp_context_destroy(context);
 }
 
+/* Two slices of one parameter: the second view is no write, so what read the first may run again. */
+static void test_a_view_of_a_parameter_does_not_overwrite_it(void) {
+    rp_context *context = rp_test_context(1);
+    rp_graph *graph = rp_test_written_graph(context, "p pool 20\np x 10\n"
+                                                     "f slice.0 0 pool -> v0=pool\n"
+                                                     "f copy.0 1 v0 -> w0:100 !recompute\n"
+                                                     "f mul.0 1 x w0 -> y:10\n"
+                                                     "f slice.1 0 pool -> v1=pool\n"
+                                                     "f copy.1 1 v1 -> w1:100 !recompute\n"
+                                                     "f mul.1 1 y w1 -> z:10\n"
+                                                     "b mul.1.bwd 1 z w1 -> dy:10\n"
+                                                     "b mul.0.bwd 1 dy w0 -> dx:10\no dx\n");
+    rp_candidates *set = rp_test_family(graph, rp_propose_auto, 0);
+    RP_CHECK_EQUAL(rp_candidates_get(set, 0).recompute_nodes, 2);
+    rp_candidates_destroy(set);
+    rp_graph_destroy(graph);
+    rp_context_destroy(context);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_GR_16_random_drops_on_random_graphs_are_valid),
+    RP_TEST(test_a_view_of_a_parameter_does_not_overwrite_it),
 };
 RP_SUITE(expand, tests)
