@@ -35,7 +35,9 @@ typedef struct rp_executor_options {
     bool poison;       /* memory that holds nothing is filled with NaN: a read of it shows */
     bool time_replays; /* two clock readings a replay, for rp_executor_stats.replay_ns */
     /* of a program of the same tape: use its parameters and its arena instead of own memory. This
-     * plan must fit in; whatever else the arena held is gone after a run */
+     * plan must fit in; whatever else the arena held is gone after a run, also this program's own
+     * inputs after a run of the other one. Destroy this executor first. No accumulation and no
+     * optimizer here (RP_INVALID_ARGUMENT) */
     rp_executor *share;
     void (*trace)(void *user, const rp_trace_event *event);
     void *trace_user;
@@ -54,8 +56,9 @@ RP_API rp_status rp_executor_create(const rp_program *program, const rp_plan *pl
 /* NULL is ignored. */
 RP_API void rp_executor_destroy(rp_executor *executor);
 
-/* Copies between the caller's memory and a parameter or input. `bytes` must be the tensor's
- * size. */
+/* Copies from the caller's memory to a parameter or input. `bytes` must be the tensor's size.
+ * RP_INVALID_ARGUMENT also for one that nothing in the program needs: it has no memory.
+ * RP_BAD_STATE between forward and backward. */
 RP_API rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data,
                                    size_t bytes);
 
@@ -91,9 +94,10 @@ typedef struct rp_executor_stats {
     /* persistent storage plus the highest end of any place bound to a kernel that ran */
     int64_t measured_peak_bytes;
     int64_t arena_bytes; /* what the backend's allocator handed out for this executor */
-    /* growth of the process that is not the arena (what a BLAS takes); 0 if unknown */
+    /* resident memory that the process has won since this executor was made, arena apart (what a
+     * BLAS takes for itself); 0 if unknown */
     int64_t outside_bytes;
-    uint64_t runs, replays; /* kernels of the last run: all, and those that recomputed */
+    uint64_t runs, replays; /* kernels of the last run (no views): all, and those that recomputed */
     int64_t replay_ns;      /* time in them (time_replays) */
 } rp_executor_stats;
 

@@ -63,6 +63,9 @@ RP_API const rp_graph *rp_program_graph(const rp_program *program);
 /* The trained parameters that get a gradient, in the order in which they were recorded. */
 RP_API size_t rp_program_parameter_count(const rp_program *program);
 RP_API rp_tensor rp_program_parameter(const rp_program *program, size_t i);
+
+/* The name of a parameter or input; of an op's output the name that rp_name gave it, or else the
+ * kind of the op. "" for the tensor 0. Valid until something is recorded. */
 RP_API const char *rp_tensor_name(const rp_tape *tape, rp_tensor tensor);
 
 /* Bytes by purpose, rounded up as they count in the peak. */

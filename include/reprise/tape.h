@@ -40,7 +40,8 @@ RP_API rp_tensor rp_input(rp_tape *tape, const char *name, rp_dtype dtype, rp_sh
 RP_API void rp_require_gradient(rp_tape *tape, rp_tensor leaf, bool wanted);
 
 /* Everything recorded from here on belongs to this block (printf's rules): where `uniform:N` and
- * `block:N` may cut, and what reports group by. "" ends it. */
+ * `block:N` may cut, and what reports group by. "" ends it: rp_block(tape, "%s", "") where the
+ * compiler warns of empty formats. */
 RP_API void rp_block(rp_tape *tape, const char *format, ...) RP_PRINTF(2, 3);
 
 /* The next op recorded gets this name inside its block (printf's rules); without it, its kind and a
