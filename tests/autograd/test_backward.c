@@ -247,6 +247,36 @@ static void test_BW_09_op_without_backward_is_a_status(void) {
     bench_close(&b);
 }
 
+/* ---- BW-11: two norms ------------------------------------------------------------------------ */
+
+/* Both norms of every block are recomputed; then the same parameters are evaluated. */
+static void test_BW_11_norms_are_recomputed_in_their_order(void) {
+    bench b;
+    float losses[2][2];
+    bench_open(&b);
+    const model m = model_record(&b, (model_options){0});
+    const rp_code *code = &b.tape->code;
+    for (int i = 0; i < 2; i++) {
+        for (size_t n = 0; n < code->node_count; n++)
+            if (code->nodes[n].op == RP_OP_LAYERNORM && i == 1)
+                rp_mark_node(b.tape, (rp_tensor){rp_code_outputs(code, &code->nodes[n])[0] + 1},
+                             RP_MARK_RECOMPUTE);
+        bench_program(&b, m.loss, NULL);
+        bench_make(&b, NULL, RP_UNLIMITED);
+        bench_run(&b);
+        RP_CHECK_EQUAL(bench_replays(&b), i == 0 ? 0 : 9); /* two a block and the last one */
+        losses[i][0] = bench_scalar(&b, m.loss);
+        RP_REQUIRE_OK(b.context, rp_sgd_step(b.executor, 0.1f, 0.0f, 0.0f));
+        RP_REQUIRE_OK(b.context, rp_executor_forward(b.executor));
+        losses[i][1] = bench_scalar(&b, m.loss);
+    }
+    RP_CHECK(memcmp(losses[0], losses[1], sizeof losses[0]) == 0,
+             "losses %g and %g, then %g and %g", (double)losses[0][0], (double)losses[0][1],
+             (double)losses[1][0], (double)losses[1][1]);
+    RP_CHECK(losses[0][1] < losses[0][0], "the step did not help");
+    bench_close(&b);
+}
+
 /* ---- Several losses -------------------------------------------------------------------------- */
 
 static void check_losses(bench *b) {
@@ -504,6 +534,7 @@ static const rp_test tests[] = {
     RP_TEST(test_BW_03_gradient_of_a_subset_of_parameters),
     RP_TEST(test_BW_08_backward_in_another_thread_than_forward),
     RP_TEST(test_BW_09_op_without_backward_is_a_status),
+    RP_TEST(test_BW_11_norms_are_recomputed_in_their_order),
     RP_TEST(test_losses_add_up_each_with_the_loss_scale),
     RP_TEST(test_residual_around_a_product),
     RP_TEST(test_one_tensor_in_three_slots),

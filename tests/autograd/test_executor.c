@@ -330,7 +330,7 @@ static void test_what_cannot_share_is_refused(void) {
 
 /* ---- Counters -------------------------------------------------------------------------------- */
 
-static void test_counters_tell_what_ran(void) {
+static void test_PF_03_counters_tell_what_ran(void) {
     bench b;
     rp_executor_stats stats;
     bench_open(&b);
@@ -455,7 +455,7 @@ static const rp_test tests[] = {
     RP_TEST(test_validation_shares_the_arena_of_training),
     RP_TEST(test_shared_program_may_have_inputs_of_its_own),
     RP_TEST(test_what_cannot_share_is_refused),
-    RP_TEST(test_counters_tell_what_ran),
+    RP_TEST(test_PF_03_counters_tell_what_ran),
     RP_TEST(test_measured_peak_is_that_of_the_addresses),
     RP_TEST(test_training_without_memory_is_a_status),
 };

@@ -131,6 +131,57 @@ static void test_GR_06_every_weight_of_a_segment_gets_its_gradient(void) {
     bench_close(&b);
 }
 
+/* ---- GR-07, GR-14: chains of blocks ------------------------------------------------------*/
+
+/* `layers` blocks of two ops. */
+static void record_chain(bench *b, int layers) {
+    open_with_x(b, RP_SHAPE(2, 2), (const float[]){0.1f, 0.2f, -0.3f, 0.4f});
+    w = bench_parameter(b, "w", RP_SHAPE(2, 2), (const float[]){0.9f, -0.5f, 0.4f, 1.1f});
+    h = x;
+    for (int i = 0; i < layers; i++) {
+        rp_block(b->tape, "layer.%d", i);
+        h = rp_tanh(b->tape, rp_matmul(b->tape, h, w, false, false));
+    }
+    rp_block(b->tape, "%s", "");
+    loss = rp_sum(b->tape, h);
+    bench_program(b, loss, NULL);
+}
+
+static void test_GR_07_layers_that_are_no_multiple_of_the_segment(void) {
+    static const int layers[] = {24, 1, 7, 8};
+    for (int i = 0; i < 4; i++) {
+        bench b;
+        record_chain(&b, layers[i]);
+        bench_make(&b, "keep-all", RP_UNLIMITED);
+        bench_run(&b);
+        const uint64_t wanted = hash_gradients(&b);
+        bench_make(&b, "uniform:7", RP_UNLIMITED);
+        bench_run(&b);
+        RP_CHECK(hash_gradients(&b) == wanted, "%d layers: other gradients", layers[i]);
+        RP_CHECK((bench_replays(&b) > 0) == (layers[i] > 7), "%d layers: %u replays", layers[i],
+                 bench_replays(&b));
+        bench_close(&b);
+    }
+}
+
+/* Replays inside replays are what a tight budget asks for: as many as planned. */
+static void test_GR_14_replays_of_replays_are_as_many_as_planned(void) {
+    bench b;
+    record_chain(&b, 27);
+    bench_make(&b, "keep-all", RP_UNLIMITED);
+    bench_run(&b);
+    const uint64_t wanted = hash_gradients(&b);
+    bench_make(&b, NULL, bench_minimum(&b));
+    bench_run(&b);
+    RP_CHECK(hash_gradients(&b) == wanted, "other gradients");
+    RP_CHECK_EQUAL(bench_replays(&b), b.report.recompute_nodes);
+    uint32_t most = 0;
+    for (uint32_t n = 0; n < rp_graph_node_count(rp_program_graph(b.program)); n++)
+        most = b.replays[n] > most ? b.replays[n] : most;
+    RP_CHECK(most > 1, "no node was replayed twice at the smallest budget");
+    bench_close(&b);
+}
+
 /* ---- GR-08: absent inputs and outputs -------------------------------------------------------- */
 
 static bool mask_was_absent, aux_gradient_was_absent;
@@ -377,7 +428,7 @@ static void check_GR_17(bench *b) {
     BENCH_CHECK(bench_gradient(b, c), t0, t1);
 }
 
-static void test_GR_17_value_needed_by_several_backward_nodes(void) {
+static void test_GR_17_GR_18_value_needed_by_several_backward_nodes(void) {
     bench b;
     bench_open(&b);
     x = bench_input(&b, "x", RP_SHAPE(2), (const float[]){0.5f, -1});
@@ -397,6 +448,12 @@ static void test_GR_17_value_needed_by_several_backward_nodes(void) {
     check_GR_17(&b);
     RP_CHECK_EQUAL(bench_replays_of(&b, h), 1);
     RP_CHECK_EQUAL(b.report.recompute_nodes, 1);
+
+    rp_mark_node(b.tape, h, RP_MARK_RECOMPUTE); /* GR-18: a second mark is the same mark */
+    bench_program(&b, loss, NULL);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    check_GR_17(&b);
+    RP_CHECK_EQUAL(bench_replays_of(&b, h), 1);
     bench_close(&b);
 }
 
@@ -431,6 +488,8 @@ static const rp_test tests[] = {
     RP_TEST(test_GR_01_tied_embedding_has_one_gradient),
     RP_TEST(test_GR_04_each_layer_of_a_segment_reads_the_one_before),
     RP_TEST(test_GR_06_every_weight_of_a_segment_gets_its_gradient),
+    RP_TEST(test_GR_07_layers_that_are_no_multiple_of_the_segment),
+    RP_TEST(test_GR_14_replays_of_replays_are_as_many_as_planned),
     RP_TEST(test_GR_08_absent_inputs_and_outputs_stay_absent),
     RP_TEST(test_GR_08_a_linear_without_bias),
     RP_TEST(test_GR_09_integer_argument_among_floats),
@@ -438,7 +497,7 @@ static const rp_test tests[] = {
     RP_TEST(test_GR_10_segment_that_the_loss_does_not_use_at_all),
     RP_TEST(test_GR_11_branches_without_gradient_are_not_replayed),
     RP_TEST(test_GR_12_tensor_used_inside_and_outside_a_segment),
-    RP_TEST(test_GR_17_value_needed_by_several_backward_nodes),
+    RP_TEST(test_GR_17_GR_18_value_needed_by_several_backward_nodes),
     RP_TEST(test_GR_19_same_layer_called_twice),
 };
 RP_SUITE(graphs, tests)

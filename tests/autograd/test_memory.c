@@ -194,6 +194,34 @@ static void test_ME_17_repeated_and_viewed_values_count_once(void) {
     bench_close(&b);
 }
 
+/* ME-20: an output that nobody reads is there while its node runs, and so is its workspace. */
+static rp_status copy_twice(const rp_custom_call *call) {
+    for (int k = 0; k < 2; k++)
+        memcpy(call->out[k], call->in[0], 4096);
+    return RP_OK;
+}
+
+static void test_ME_20_unused_outputs_count(void) {
+    bench b;
+    bench_open(&b);
+    const rp_tensor x = bench_input(&b, "x", RP_SHAPE(1024), NULL);
+    rp_custom_op op = RP_CUSTOM_OP;
+    op.name = "twice";
+    op.forward = copy_twice;
+    const rp_tensor_info info = {RP_F32, RP_SHAPE(1024)}, infos[] = {info, info};
+    const rp_tensor in = rp_scale(b.tape, x, 1.0f);
+    rp_tensor out[2];
+    RP_REQUIRE_OK(b.context, rp_custom(b.tape, &op, &in, 1, infos, 2, out));
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    options.forward_only = true;
+    bench_program(&b, rp_sum(b.tape, out[0]), &options);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    bench_run(&b);
+    const int64_t persistent = rp_graph_persistent_bytes(rp_program_graph(b.program));
+    RP_CHECK_EQUAL(b.report.peak_bytes - persistent, 3 * 4096); /* in, y, aux */
+    bench_close(&b);
+}
+
 /* ME-18: planned and run without a byte of it being there. */
 static void test_ME_18_thirteen_gigabytes_of_logits(void) {
     bench b;
@@ -224,6 +252,7 @@ static const rp_test tests[] = {
     RP_TEST(test_ME_16_nothing_leaks_over_a_thousand_steps),
     RP_TEST(test_ME_17_a_view_holds_its_base_and_has_no_bytes),
     RP_TEST(test_ME_17_repeated_and_viewed_values_count_once),
+    RP_TEST(test_ME_20_unused_outputs_count),
     RP_TEST(test_ME_18_thirteen_gigabytes_of_logits),
 };
 RP_SUITE(memory, tests)

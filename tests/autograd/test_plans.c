@@ -134,8 +134,8 @@ static void test_budgets_below_the_minimum_are_refused(void) {
     }
 }
 
-/* A plan that went through a file does what it did. */
-static void test_saved_plan_runs_the_same_after_loading(void) {
+/* PL-14: a plan that went through a file does what it did. */
+static void test_PL_14_saved_plan_runs_the_same_after_loading(void) {
     bench b;
     model m;
     char path[RP_TEST_PATH];
@@ -204,6 +204,73 @@ static void test_PL_07_marks_win_over_the_budget(void) {
     bench_close(&b);
 }
 
+/* PL-01, PL-02: the ends of the range are budgets like any other. */
+static void test_PL_01_budgets_at_the_ends_of_the_range(void) {
+    bench b;
+    model m;
+    open_variant(&b, &m, &variants[0], 1);
+    RP_CHECK_STATUS(b.context, bench_plan(&b, NULL, 0), RP_INFEASIBLE);
+    RP_CHECK_STATUS(b.context, bench_plan(&b, NULL, 1), RP_INFEASIBLE);
+    CU_ASSERT_TRUE(b.report.min_feasible_bytes > 1);
+    RP_CHECK_STATUS(b.context, bench_plan(&b, NULL, -1), RP_INVALID_ARGUMENT);
+    bench_make(&b, NULL, INT64_MAX);
+    RP_CHECK_EQUAL(b.report.recompute_nodes, 0);
+    bench_close(&b);
+}
+
+static void test_PL_02_extreme_budgets_take_no_other_path(void) {
+    bench b;
+    model m;
+    open_variant(&b, &m, &variants[1], 1);
+    bench_make(&b, "keep-all", RP_UNLIMITED);
+    const uint64_t wanted = train(&b, &m, 1);
+    const int64_t plain = b.report.peak_bytes, least = bench_minimum(&b);
+    const int64_t budgets[] = {least, least + 1, plain - 1, plain, plain + 1};
+    for (int i = 0; i < 5; i++) {
+        bench_make(&b, NULL, budgets[i]);
+        RP_CHECK(train(&b, &m, 1) == wanted, "other bits at %lld bytes", (long long)budgets[i]);
+        RP_CHECK((bench_replays(&b) == 0) == (i >= 3), "%u replays at %lld bytes",
+                 bench_replays(&b), (long long)budgets[i]);
+    }
+    bench_close(&b);
+}
+
+/* What costs nothing to recompute is not recomputed for nothing. */
+static void test_PL_17_nothing_is_replayed_without_need(void) {
+    bench b;
+    bench_open(&b);
+    const rp_tensor x = bench_input(&b, "x", RP_SHAPE(4, 4), NULL);
+    const rp_tensor w = bench_parameter(&b, "w", RP_SHAPE(4, 4), NULL);
+    rp_tensor h = rp_reshape(b.tape, rp_matmul(b.tape, x, w, false, false), RP_SHAPE(16));
+    h = rp_dropout(b.tape, rp_relu(b.tape, h), 0.5f);
+    bench_program(&b, rp_sum(b.tape, h), NULL);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    bench_run(&b);
+    RP_CHECK_EQUAL(b.report.recompute_nodes, 0);
+    RP_CHECK_EQUAL(bench_replays(&b), 0);
+    bench_close(&b);
+}
+
+/* The budget is hard: 60 % of what keeping everything takes, on what the kernels were bound to. */
+static void test_PL_18_the_budget_is_a_limit(void) {
+    bench b;
+    bench_open(&b);
+    const model m = model_record(&b, (model_options){0});
+    bench_program(&b, m.loss, NULL);
+    bench_make(&b, "keep-all", RP_UNLIMITED);
+    const int64_t budget = b.report.peak_bytes * 6 / 10;
+    const rp_status status = bench_plan(&b, NULL, budget);
+    RP_CHECK(status == RP_OK || status == RP_INFEASIBLE, "%s", rp_status_name(status));
+    if (status == RP_OK) {
+        rp_executor_stats stats;
+        bench_run(&b);
+        rp_executor_get_stats(b.executor, &stats);
+        RP_CHECK(stats.measured_peak_bytes <= budget, "%lld bytes of %lld",
+                 (long long)stats.measured_peak_bytes, (long long)budget);
+    }
+    bench_close(&b);
+}
+
 /* A plan of another graph is not run. */
 static void test_plan_of_another_program_is_refused(void) {
     bench a, b;
@@ -229,9 +296,13 @@ static const rp_test tests[] = {
     RP_TEST(test_every_plan_gives_the_same_bits_in_four_micro_batches),
     RP_TEST(test_unfused_attention_gives_the_same_bits_under_every_plan),
     RP_TEST(test_budgets_below_the_minimum_are_refused),
-    RP_TEST(test_saved_plan_runs_the_same_after_loading),
+    RP_TEST(test_PL_14_saved_plan_runs_the_same_after_loading),
     RP_TEST(test_imported_schedule_runs_like_the_plan_it_came_from),
+    RP_TEST(test_PL_01_budgets_at_the_ends_of_the_range),
+    RP_TEST(test_PL_02_extreme_budgets_take_no_other_path),
     RP_TEST(test_PL_07_marks_win_over_the_budget),
+    RP_TEST(test_PL_17_nothing_is_replayed_without_need),
+    RP_TEST(test_PL_18_the_budget_is_a_limit),
     RP_TEST(test_plan_of_another_program_is_refused),
 };
 RP_SUITE(plans, tests)

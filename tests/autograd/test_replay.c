@@ -483,6 +483,23 @@ static void test_ST_06_the_callers_thread_count_does_not_matter(void) {
     bench_close(&b);
 }
 
+/* ---- G: the same bits every time ------------------------------------------------------------- */
+
+/* All ids equal: a hundred rows add up in one row of the embedding's gradient, in one order. */
+static void test_DE_03_a_hundred_runs_have_one_hash(void) {
+    bench b;
+    bench_open_in(&b, rp_test_context(2));
+    const model m = model_record(&b, (model_options){.tied = true});
+    memset(bench_data(&b, m.tokens), 0, sizeof(int32_t) * MODEL_BATCH * MODEL_SEQ);
+    loss = m.loss;
+    first_hash = 0;
+    bench_program(&b, loss, NULL);
+    bench_make(&b, NULL, bench_minimum(&b));
+    for (int i = 0; i < 100; i++)
+        check_equal(&b);
+    bench_close(&b);
+}
+
 /* ---- G, L: checked replays ------------------------------------------------------------------- */
 
 /* x plus a counter that differs from call to call in the elements from 5 on. */
@@ -569,6 +586,7 @@ static const rp_test tests[] = {
     RP_TEST(test_ST_02_a_mark_cannot_replay_side_effects),
     RP_TEST(test_ST_05_decisions_are_made_once),
     RP_TEST(test_ST_06_the_callers_thread_count_does_not_matter),
+    RP_TEST(test_DE_03_a_hundred_runs_have_one_hash),
     RP_TEST(test_DE_06_a_replay_that_differs_is_named),
     RP_TEST(test_NA_04_not_a_number_is_reproduced),
 };
