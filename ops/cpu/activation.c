@@ -3,38 +3,40 @@
 #include "loops.h"
 #include "vector_math.h"
 
-/* gelu by tanh is x sigmoid(2 g(x)) with g(x) = sqrt(2/pi) (x + 0.044715 x^3); C1, C3: 2 g's
- * coefficients. */
+/* gelu by tanh is x / (1 + e^(-2 g(x))) with g(x) = sqrt(2/pi) (x + 0.044715 x^3); C1 and C3 are
+ * the coefficients of 2 g. Where the exponential overflows, the quotient is 0. */
 #define C1 1.5957691216f
 #define C3 0.0713548162726f
 
 static inline float gelu_tanh(float x) {
-    return x * rp_math_sigmoid(x * (C1 + C3 * x * x));
+    return x / (1.0f + rp_math_exp(-x * (C1 + C3 * x * x)));
 }
 
+/* Beyond 100 the second term is 0, and must not become 0 times infinity. */
 static inline float gelu_tanh_slope(float x) {
-    const float s = rp_math_sigmoid(x * (C1 + C3 * x * x));
-    /* Beyond 100 the second term is 0, and must not become 0 times infinity. */
     const float square = x * x > 1e4f ? 1e4f : x * x;
+    const float s = 1.0f / (1.0f + rp_math_exp(-x * (C1 + C3 * square)));
     return s + x * s * (1.0f - s) * (C1 + 3.0f * C3 * square);
 }
 
+/* x - x tail for positive x, -|x| tail for negative ones. */
 static inline float gelu_erf(float x) {
-    return x * rp_math_cdf(x);
+    const float a = rp_math_normal_cut(x);
+    return (x < 0.0f ? 0.0f : x) - a * rp_math_normal_at(a).tail;
 }
 
 static inline float gelu_erf_slope(float x) {
-    const rp_math_normal normal = rp_math_normal_at(x);
-    return normal.cdf + x * (0.398942280f * normal.gauss);
+    const rp_math_normal normal = rp_math_normal_at(rp_math_normal_cut(x));
+    return (x < 0.0f ? normal.tail : 1.0f - normal.tail) + x * (0.398942280f * normal.gauss);
 }
 
 static inline float silu(float x) {
-    return x * rp_math_sigmoid(x);
+    return x / (1.0f + rp_math_exp(-x));
 }
 
 static inline float silu_slope(float x) {
-    const float s = rp_math_sigmoid(x);
-    return s * (1.0f + x * (1.0f - s));
+    const float s = 1.0f / (1.0f + rp_math_exp(-x));
+    return s + x * s * (1.0f - s);
 }
 
 static inline float relu(float x) {

@@ -25,11 +25,10 @@ typedef struct tile {
 
 typedef void (*tile_body)(const rp_launch *launch, tile t, int64_t n);
 
-/* Rows from the last to the first, see for_tiles. */
 #define TILE_BODY(name, operator)                                                                  \
     static void name##_tile(const rp_launch *launch, tile t, int64_t n) {                          \
         const float *b = launch->in[1];                                                            \
-        for (int64_t row = t.bottom - 1; row >= t.top; row--) {                                    \
+        for (int64_t row = t.top; row < t.bottom; row++) {                                         \
             const float *a = (const float *)launch->in[0] + row * n;                               \
             const float *sum = rp_accumulated(launch, 0);                                          \
             float *y = (float *)launch->out[0] + row * n;                                          \
@@ -52,20 +51,25 @@ TILE_BODY(mul, *)
 SCALAR_RANGE(add, +)
 SCALAR_RANGE(mul, *)
 
-/* Tiles of about a chunk, from the last to the first: an output that is hardly larger than b may
- * take b's place, and then the row that lies on b must be the last one written. A planner asks for
- * that only within one unit of alignment: fewer elements than a second thread is woken for. */
+/* Tiles of about a chunk. */
 static void for_tiles(const rp_launch *launch, int64_t rows, int64_t n, tile_body body) {
     const int64_t width = n < RP_CPU_CHUNK ? n : RP_CPU_CHUNK, height = RP_CPU_CHUNK / width;
     const int64_t across = n / width + (n % width != 0);
     const int64_t down = rows / height + (rows % height != 0);
 #pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *n))
-    for (int64_t k = across * down - 1; k >= 0; k--) {
+    for (int64_t k = 0; k < across * down; k++) {
         const int64_t top = k / across * height, begin = k % across * width;
         const tile t = {top, top + height < rows ? top + height : rows, begin,
                         begin + width < n ? begin + width : n};
         body(launch, t, n);
     }
+}
+
+/* An output that is hardly larger than b may take b's place (sizes are compared when they are
+ * rounded up, so it has a few elements): the row that lies on b is then the last one written. */
+static void for_rows_upwards(const rp_launch *launch, int64_t rows, int64_t n, tile_body body) {
+    for (int64_t row = rows - 1; row >= 0; row--)
+        body(launch, (tile){row, row + 1, 0, n}, n);
 }
 
 typedef struct suffix_bodies {
@@ -81,6 +85,8 @@ static rp_status run_suffix(const rp_launch *launch, suffix_bodies bodies) {
         rp_for_chunks(launch, count, bodies.same);
     else if (n == 1)
         rp_for_chunks(launch, count, bodies.scalar);
+    else if (n > 0 && launch->out[0] == launch->in[1])
+        for_rows_upwards(launch, count / n, n, bodies.repeated);
     else if (n > 0)
         for_tiles(launch, count / n, n, bodies.repeated);
     return RP_OK;

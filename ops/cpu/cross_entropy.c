@@ -71,10 +71,10 @@ static void backward_row(const problem *p, int64_t row, float lse, float g, floa
         return;
     }
     const int32_t target = p->targets[row];
-    const float at_target = (rp_math_exp(x[target] - lse) - 1.0f) * g;
+    const float at_target = (rp_math_exp_negative(x[target] - lse) - 1.0f) * g;
 #pragma omp simd
     for (int64_t c = 0; c < p->width; c++)
-        dx[c] = rp_math_exp(x[c] - lse) * g;
+        dx[c] = rp_math_exp_negative(x[c] - lse) * g;
     dx[target] = at_target;
 }
 

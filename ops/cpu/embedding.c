@@ -46,15 +46,20 @@ static void begin_range(const rp_launch *launch, int64_t begin, int64_t end) {
         memcpy(dtable + begin, sum + begin, bytes);
 }
 
-/* Columns that one thread owns: it adds all rows in the order of their position, so equal ids add
- * up in that order whatever the threads. A line of cache at least. */
-enum { COLUMNS = 64 };
+/* Columns that one thread owns, in lines of cache. It adds all rows in the order of their position,
+ * and the columns do not meet: this cut may depend on the threads, the bits do not. */
+static int64_t columns_owned(const rp_launch *launch, int64_t rows, int64_t width) {
+    const int64_t threads = rp_cpu_threads(launch, rows * width);
+    const int64_t even = width / threads + (width % threads != 0);
+    return (even + 15) / 16 * 16;
+}
 
 rp_status RP_CPU(embedding_backward)(const rp_launch *launch) {
     const int64_t vocabulary = launch->call.out[0].shape.dims[0];
     const int64_t width = launch->call.out[0].shape.dims[1];
     const int64_t rows = rp_info_count(&launch->call.in[0]);
-    const int64_t tiles = width / COLUMNS + (width % COLUMNS != 0);
+    const int64_t owned = columns_owned(launch, rows, width);
+    const int64_t tiles = owned > 0 ? width / owned + (width % owned != 0) : 0;
     const int32_t *ids = launch->in[0];
     const float *dy = launch->in[1];
     float *dtable = launch->out[0];
@@ -64,8 +69,8 @@ rp_status RP_CPU(embedding_backward)(const rp_launch *launch) {
         rp_for_chunks(launch, rp_info_count(&launch->call.out[0]), begin_range);
 #pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
     for (int64_t t = 0; t < tiles; t++) {
-        const int64_t begin = t * COLUMNS;
-        const int64_t end = begin + COLUMNS < width ? begin + COLUMNS : width;
+        const int64_t begin = t * owned;
+        const int64_t end = begin + owned < width ? begin + owned : width;
         for (int64_t r = 0; r < rows; r++) {
             const int64_t id = ids[r];
             if (id < 0 || id >= vocabulary)

@@ -5,27 +5,21 @@
 #include "loops.h"
 
 /* Columns that one thread takes at once: a line of sums that stays in the first cache. */
-#define RP_CPU_TILE 512
+#define RP_CPU_TILE 1024
 
 static inline int64_t rp_tile_count(int64_t columns) {
     return columns / RP_CPU_TILE + (columns % RP_CPU_TILE != 0);
 }
 
-/* line[i] += the sum over `rows` rows of x, which are `stride` apart; four at a time. */
+/* line[i] += the sum over `rows` rows of x, which are `stride` apart. One at a time: memory is read
+ * in one stream (four rows side by side measured 0.7 times as fast). */
 static inline void rp_add_rows(float *line, const float *x, int64_t rows, int64_t stride,
                                int64_t width) {
-    int64_t r = 0;
-    for (; r + 4 <= rows; r += 4) {
-        const float *x0 = x + r * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row = x + r * stride;
 #pragma omp simd
         for (int64_t i = 0; i < width; i++)
-            line[i] += (x0[i] + x1[i]) + (x2[i] + x3[i]);
-    }
-    for (; r < rows; r++) {
-        const float *x0 = x + r * stride;
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++)
-            line[i] += x0[i];
+            line[i] += row[i];
     }
 }
 

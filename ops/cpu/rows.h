@@ -36,7 +36,7 @@ static inline float rp_row_exp_sum(const float *x, int64_t width, float top) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < width; c++)
-        sum += rp_math_exp(x[c] - top);
+        sum += rp_math_exp_negative(x[c] - top);
     return sum;
 }
 

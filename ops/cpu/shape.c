@@ -56,16 +56,20 @@ static swap swap_of(const rp_launch *launch) {
                   product(x, high + 1, x.rank), size};
 }
 
-/* Blocks of [BLOCK, BLOCK] elements: what is read along rows is written down columns while it is in
- * the first cache. */
-enum { BLOCK = 32 };
+/* Blocks of [BLOCK, BLOCK] elements, turned in the first cache: memory is read and written in runs.
+ * Rows of the output may lie a power of two apart, where single elements would push each other out.
+ */
+enum { BLOCK = 64 };
 
 #define TRANSPOSE_BLOCK(name, type)                                                                \
     static void name(const type *from, type *to, int64_t rows, int64_t columns,                    \
                      int64_t from_stride, int64_t to_stride) {                                     \
+        type turned[BLOCK][BLOCK];                                                                 \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                turned[c][r] = from[r * from_stride + c];                                          \
         for (int64_t c = 0; c < columns; c++)                                                      \
-            for (int64_t r = 0; r < rows; r++)                                                     \
-                to[c * to_stride + r] = from[r * from_stride + c];                                 \
+            memcpy(to + c * to_stride, turned[c], (size_t)rows * sizeof(type));                    \
     }
 TRANSPOSE_BLOCK(transpose_block_4, uint32_t)
 TRANSPOSE_BLOCK(transpose_block_2, uint16_t)

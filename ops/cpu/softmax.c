@@ -25,7 +25,7 @@ static void forward_row(const float *x, float *y, int64_t end, int64_t width) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < end; c++) {
-        const float e = rp_math_exp(x[c] - top);
+        const float e = rp_math_exp_negative(x[c] - top);
         y[c] = e;
         sum += e;
     }

@@ -1,5 +1,5 @@
-/* How near the kernels that are bound by memory come to a copy: each is timed in turns with a memcpy
- * of the same number of bytes (half read, half written) by the same threads.
+/* How near the kernels that are bound by memory come to a copy: each is timed in turns with a
+ * memcpy of the same number of bytes (half read, half written) by the same threads.
  *
  *   bench_kernels [--threads N] [--rounds N] [--set NAME] [--json] [PART OF A NAME]
  *
