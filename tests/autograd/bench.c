@@ -113,16 +113,19 @@ void bench_program(bench *b, rp_tensor loss, const rp_program_options *options) 
     RP_REQUIRE(b->runs != NULL && b->replays != NULL, "no memory");
 }
 
+static void forget_runs(bench *b) {
+    const size_t nodes = rp_graph_node_count(rp_program_graph(b->program));
+    memset(b->runs, 0, nodes * sizeof *b->runs);
+    memset(b->replays, 0, nodes * sizeof *b->replays);
+}
+
 rp_status bench_plan(bench *b, const char *strategy, int64_t budget_bytes) {
     rp_plan_options options = RP_PLAN_OPTIONS;
     options.strategy = strategy;
     options.budget_bytes = budget_bytes;
     close_executor(b);
-    const rp_graph *graph = rp_program_graph(b->program);
-    const size_t nodes = rp_graph_node_count(graph);
-    memset(b->runs, 0, nodes * sizeof *b->runs);
-    memset(b->replays, 0, nodes * sizeof *b->replays);
-    rp_status status = rp_plan_create(graph, &options, &b->plan, &b->report);
+    forget_runs(b);
+    rp_status status = rp_plan_create(rp_program_graph(b->program), &options, &b->plan, &b->report);
     if (status == RP_OK)
         status = rp_executor_create(b->program, b->plan, &b->options, &b->executor);
     if (status == RP_OK)
@@ -132,6 +135,15 @@ rp_status bench_plan(bench *b, const char *strategy, int64_t budget_bytes) {
 
 void bench_make(bench *b, const char *strategy, int64_t budget_bytes) {
     RP_REQUIRE_OK(b->context, bench_plan(b, strategy, budget_bytes));
+}
+
+void bench_import(bench *b, const rp_step *steps, size_t count, int64_t budget_bytes) {
+    close_executor(b);
+    forget_runs(b);
+    RP_REQUIRE_OK(b->context, rp_plan_import(rp_program_graph(b->program), steps, count,
+                                             budget_bytes, &b->plan, &b->report));
+    RP_REQUIRE_OK(b->context, rp_executor_create(b->program, b->plan, &b->options, &b->executor));
+    bench_write(b);
 }
 
 int64_t bench_minimum(bench *b) {
@@ -233,6 +245,14 @@ void bench_everywhere(bench *b, void (*program)(bench *b), void (*check)(bench *
     check(b);
     mark_all(b, RP_MARK_AUTO);
     program(b);
+}
+
+uint64_t bench_hash_gradients(bench *b) {
+    uint64_t hash = BENCH_HASH;
+    for (size_t i = 0; i < b->leaf_count; i++)
+        if (rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
+            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor), b->leaves[i].bytes);
+    return hash;
 }
 
 uint64_t bench_hash(uint64_t hash, const void *data, size_t bytes) {

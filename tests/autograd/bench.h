@@ -55,6 +55,9 @@ rp_status bench_plan(bench *b, const char *strategy, int64_t budget_bytes);
 /* The same, ending the test if it fails. */
 void bench_make(bench *b, const char *strategy, int64_t budget_bytes);
 
+/* The same with a schedule from elsewhere. */
+void bench_import(bench *b, const rp_step *steps, size_t count, int64_t budget_bytes);
+
 /* The smallest budget. */
 int64_t bench_minimum(bench *b);
 
@@ -80,6 +83,9 @@ bool bench_check(const char *what, const float *got, const float *wanted, size_t
 /* Runs `check` under: everything kept; the smallest budget; every node marked to be recomputed that
  * may be. The program is made anew for each, by `program`, which calls bench_program. */
 void bench_everywhere(bench *b, void (*program)(bench *b), void (*check)(bench *b));
+
+/* The gradients of all leaves that have one, bit for bit. */
+uint64_t bench_hash_gradients(bench *b);
 
 /* FNV-1a over bytes. */
 uint64_t bench_hash(uint64_t hash, const void *data, size_t bytes);

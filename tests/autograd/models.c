@@ -68,17 +68,17 @@ static void freeze_from(bench *b, size_t begin) {
 }
 
 model model_record(bench *b, model_options options) {
-    model m = {.loss = RP_NO_TENSOR};
+    model m = {.seq = options.seq > 0 ? options.seq : MODEL_SEQ};
     const int layers = options.layers > 0 ? options.layers : MODEL_LAYERS;
-    const rp_shape ids = RP_SHAPE(MODEL_BATCH, MODEL_SEQ);
+    const rp_shape ids = RP_SHAPE(MODEL_BATCH, m.seq);
     m.tokens = bench_ids(b, "tokens", ids, NULL);
     m.targets = bench_ids(b, "targets", ids, NULL);
-    const rp_tensor positions = bench_ids(b, "positions", RP_SHAPE(MODEL_SEQ), NULL);
-    for (int i = 0; i < MODEL_SEQ; i++)
+    const rp_tensor positions = bench_ids(b, "positions", RP_SHAPE(m.seq), NULL);
+    for (int i = 0; i < m.seq; i++)
         ((int32_t *)bench_data(b, positions))[i] = i;
     const rp_tensor wte =
         add_parameter(b, "", "wte.weight", RP_SHAPE(MODEL_VOCAB, MODEL_DIM), 0.0f);
-    const rp_tensor wpe = add_parameter(b, "", "wpe.weight", RP_SHAPE(MODEL_SEQ, MODEL_DIM), 0.0f);
+    const rp_tensor wpe = add_parameter(b, "", "wpe.weight", RP_SHAPE(m.seq, MODEL_DIM), 0.0f);
     rp_tensor h = rp_add(b->tape, rp_embedding(b->tape, wte, m.tokens),
                          rp_embedding(b->tape, wpe, positions));
     if (options.frozen_below > 0)
@@ -107,13 +107,13 @@ model model_record(bench *b, model_options options) {
 void model_batch(bench *b, const model *m, uint64_t number) {
     uint64_t state = number + 1000;
     int32_t *tokens = bench_data(b, m->tokens), *targets = bench_data(b, m->targets);
-    for (int i = 0; i < MODEL_BATCH * MODEL_SEQ; i++) {
+    for (int i = 0; i < MODEL_BATCH * m->seq; i++) {
         tokens[i] = (int32_t)(next_random(&state) % MODEL_VOCAB);
         targets[i] = (int32_t)(next_random(&state) % MODEL_VOCAB);
     }
     if (b->executor == NULL)
         return;
-    const size_t bytes = sizeof(int32_t) * MODEL_BATCH * MODEL_SEQ;
+    const size_t bytes = sizeof(int32_t) * MODEL_BATCH * (size_t)m->seq;
     RP_REQUIRE_OK(b->context, rp_executor_write(b->executor, m->tokens, tokens, bytes));
     RP_REQUIRE_OK(b->context, rp_executor_write(b->executor, m->targets, targets, bytes));
 }

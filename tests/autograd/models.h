@@ -8,6 +8,7 @@ enum { MODEL_LAYERS = 4, MODEL_BATCH = 2, MODEL_SEQ = 16, MODEL_DIM = 32, MODEL_
 
 typedef struct model_options {
     int layers;    /* 0: 4 */
+    int seq;       /* 0: 16 */
     float dropout; /* of the attention probabilities and both residuals */
     bool tied, unfused;
     int frozen_below; /* parameters of everything before this block get no gradient; 0: none */
@@ -18,6 +19,7 @@ typedef struct model {
     rp_tensor tokens, targets, logits, loss;
     rp_tensor block_outputs[MODEL_LAYERS];
     rp_tensor attention[MODEL_LAYERS];
+    int seq;
 } model;
 
 /* Records the model on the bench's tape: leaves have fixed pseudo-random data. */

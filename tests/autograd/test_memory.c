@@ -1,4 +1,5 @@
 /* Group H of cases.md as far as it speaks of running, and what a step must not do: allocate. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,13 +247,262 @@ static void test_ME_18_thirteen_gigabytes_of_logits(void) {
     bench_close(&b);
 }
 
+/* ---- What dominates -------------------------------------------------------------------------- */
+
+static rp_tensor wide_linear(rp_tape *t, rp_tensor x, int64_t in, int64_t out) {
+    const rp_tensor w = rp_parameter(t, "w", RP_F32, RP_SHAPE(in, out));
+    return rp_linear(t, x, w, RP_NO_TENSOR, RP_IN_OUT);
+}
+
+static const char *node_at_peak(bench *b, const rp_plan_report *report, const char **block) {
+    rp_node_info info;
+    RP_REQUIRE(report->peak_node != RP_NONE, "no node is named");
+    rp_graph_node(rp_program_graph(b->program), report->peak_node, &info);
+    *block = info.block;
+    return info.name;
+}
+
+/* ME-08: two small blocks below a vocabulary of 50257. Nothing runs: the report is what counts. */
+static void test_ME_08_the_loss_is_named_where_it_dominates(void) {
+    enum { BATCH = 8, SEQ = 1024, VOCAB = 50257, DIM = 64 };
+    static const int64_t logits_bytes = 1646821376;
+    bench b;
+    rp_plan_report limits;
+    int64_t base = 0;
+    const char *block;
+    bench_open(&b);
+    rp_tape *t = b.tape;
+    const rp_tensor ids = rp_input(t, "ids", RP_I32, RP_SHAPE(BATCH, SEQ));
+    const rp_tensor targets = rp_input(t, "targets", RP_I32, RP_SHAPE(BATCH, SEQ));
+    const rp_tensor table = rp_parameter(t, "table", RP_F32, RP_SHAPE(VOCAB, DIM));
+    rp_tensor h = rp_embedding(t, table, ids);
+    for (int i = 0; i < 2; i++) {
+        rp_block(t, "block.%d", i);
+        const rp_tensor inner = rp_gelu(t, wide_linear(t, h, DIM, 4 * DIM), RP_GELU_TANH);
+        h = rp_add(t, h, wide_linear(t, inner, 4 * DIM, DIM));
+    }
+    rp_block(t, "loss");
+    const rp_tensor logits = rp_linear(t, h, table, RP_NO_TENSOR, RP_OUT_IN);
+    const rp_tensor loss = rp_cross_entropy(t, logits, targets, -100, RP_REDUCE_MEAN);
+    bench_program(&b, loss, NULL);
+    RP_CHECK_EQUAL(own_bytes(&b, logits, &base), logits_bytes);
+    RP_REQUIRE_OK(b.context, rp_plan_limits(rp_program_graph(b.program), &limits));
+    const char *name = node_at_peak(&b, &limits, &block);
+    RP_CHECK(strcmp(block, "loss") == 0, "%s sets the minimum", name);
+    RP_CHECK(limits.min_feasible_bytes > logits_bytes, "a minimum of %lld",
+             (long long)limits.min_feasible_bytes);
+    RP_CHECK_STATUS(b.context, bench_plan(&b, NULL, logits_bytes), RP_INFEASIBLE);
+    char text[32];
+    snprintf(text, sizeof text, "%lld bytes", (long long)limits.min_feasible_bytes);
+    RP_CHECK_MESSAGE(b.context, text);
+    RP_CHECK_MESSAGE(b.context, name);
+    /* checkpointing the blocks does not help: the loss stands at the peak with and without it */
+    b.options.backend = RP_BACKEND_NULL;
+    b.options.check_replays = false;
+    static const char *const strategies[] = {"keep-all", "uniform:1"};
+    for (int i = 0; i < 2; i++) {
+        bench_make(&b, strategies[i], RP_UNLIMITED);
+        bench_run(&b);
+        name = node_at_peak(&b, &b.report, &block);
+        RP_CHECK(strcmp(block, "loss") == 0, "%s: %s sets the peak", strategies[i], name);
+    }
+    bench_close(&b);
+}
+
+/* ME-09: what recomputing can save is less than 1 % where parameters are nearly everything. */
+static void test_ME_09_parameters_are_told_from_activations(void) {
+    enum { WIDTH = 8192 };
+    bench b;
+    rp_memory_report memory;
+    rp_plan_report limits;
+    bench_open(&b);
+    rp_tape *t = b.tape;
+    rp_tensor h = rp_input(t, "x", RP_F32, RP_SHAPE(1, WIDTH));
+    for (int i = 0; i < 2; i++) {
+        rp_block(t, "layer.%d", i);
+        h = rp_tanh(t, wide_linear(t, h, WIDTH, WIDTH));
+    }
+    rp_block(t, "%s", "");
+    bench_program(&b, rp_sum(t, h), NULL);
+    rp_program_memory(b.program, &memory);
+    RP_CHECK_EQUAL(memory.parameters_bytes, INT64_C(2) * WIDTH * WIDTH * 4);
+    RP_CHECK_EQUAL(memory.gradients_bytes, memory.parameters_bytes);
+    RP_CHECK_EQUAL(memory.inputs_bytes, WIDTH * 4);
+    RP_REQUIRE_OK(b.context, rp_plan_limits(rp_program_graph(b.program), &limits));
+    const int64_t plain = limits.keep_all_peak_bytes;
+    const int64_t activations = plain - memory.parameters_bytes - memory.gradients_bytes;
+    RP_CHECK(activations > 0 && activations < plain / 100, "activations: %lld of %lld bytes",
+             (long long)activations, (long long)plain);
+    RP_CHECK(plain - limits.min_feasible_bytes < plain / 100, "%lld of %lld bytes can be saved",
+             (long long)(plain - limits.min_feasible_bytes), (long long)plain);
+    bench_close(&b);
+}
+
+/* ---- Live and reserved ----------------------------------------------------------------------- */
+
+enum { RAGGED_UNIT = 16384, RAGGED_ROWS = 16, RAGGED_STEPS = 100 };
+
+/* Values of 1, 8, 3, 1, 8 and 3 MiB for sixteen rows. */
+static rp_tensor record_ragged(bench *b, rp_tensor w, int rows) {
+    rp_tape *t = b->tape;
+    rp_tensor h = rp_mul(
+        t, bench_input(b, rows == RAGGED_ROWS ? "x" : "rest", RP_SHAPE(rows, RAGGED_UNIT), NULL),
+        w);
+    for (int i = 0; i < 2; i++) {
+        const rp_tensor narrow = rp_tanh(t, rp_slice(t, h, 1, 0, RAGGED_UNIT));
+        rp_tensor copies[8];
+        for (int k = 0; k < 8; k++)
+            copies[k] = narrow;
+        const rp_tensor wide = rp_tanh(t, rp_concat(t, copies, 8, 1));
+        h = rp_tanh(t, rp_slice(t, wide, 1, RAGGED_UNIT, 3 * RAGGED_UNIT));
+    }
+    return rp_sum(t, h);
+}
+
+static void check_reserved(const rp_executor *executor, const rp_plan_report *report,
+                           int64_t arena_bytes, int step) {
+    rp_executor_stats stats;
+    rp_executor_get_stats(executor, &stats);
+    RP_CHECK(stats.arena_bytes == arena_bytes, "step %d: %lld bytes reserved, not %lld", step,
+             (long long)stats.arena_bytes, (long long)arena_bytes);
+    RP_CHECK(stats.replays == report->recompute_nodes, "step %d: other replays", step);
+}
+
+/* ME-13: full batches and smaller ones in turn, in one arena. What is reserved is what was
+ * predicted, and both numbers are reported. */
+static void test_ME_13_reserved_is_predicted_and_does_not_grow(void) {
+    bench b;
+    rp_program *rest = NULL;
+    rp_plan *rest_plan = NULL;
+    rp_executor *rest_executor = NULL;
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    rp_executor_options with = RP_EXECUTOR_OPTIONS;
+    rp_plan_report report;
+    bench_open(&b);
+    const rp_tensor w = bench_parameter(&b, "w", RP_SHAPE(RAGGED_UNIT), NULL);
+    const rp_tensor full = record_ragged(&b, w, RAGGED_ROWS), less = record_ragged(&b, w, 7);
+    bench_program(&b, full, NULL);
+    b.options = with;
+    bench_make(&b, NULL, bench_minimum(&b));
+    RP_CHECK(b.report.recompute_nodes > 0, "nothing is recomputed");
+    RP_CHECK(b.report.peak_bytes <= b.report.live_peak_bytes * 101 / 100,
+             "%lld bytes reserved for %lld live ones", (long long)b.report.peak_bytes,
+             (long long)b.report.live_peak_bytes);
+    options.losses = &less;
+    options.loss_count = 1;
+    RP_REQUIRE_OK(b.context, rp_program_create(b.tape, &options, &rest));
+    RP_REQUIRE_OK(b.context, rp_plan_create(rp_program_graph(rest), NULL, &rest_plan, &report));
+    with.share = b.executor;
+    RP_REQUIRE_OK(b.context, rp_executor_create(rest, rest_plan, &with, &rest_executor));
+    int64_t calls = 0;
+    for (int s = 0; s < RAGGED_STEPS; s++) {
+        const bool ragged = s % 4 == 3;
+        if (ragged)
+            RP_REQUIRE_OK(b.context, rp_executor_run(rest_executor));
+        else
+            bench_run(&b);
+        check_reserved(ragged ? rest_executor : b.executor, ragged ? &report : &b.report,
+                       ragged ? 0 : b.report.peak_bytes, s);
+        calls = s < 4 ? heap_calls() : calls;
+        RP_CHECK(heap_calls() == calls, "step %d asked for memory", s);
+    }
+    rp_executor_destroy(rest_executor);
+    rp_plan_destroy(rest_plan);
+    rp_program_destroy(rest);
+    bench_close(&b);
+}
+
+/* ---- What a replay and an op take ------------------------------------------------------------ */
+
+/* ME-15: 64 MiB that are dropped and recomputed come back once, not beside a copy. */
+static void test_ME_15_a_recomputed_value_takes_its_bytes_once(void) {
+    enum { SIDE = 4096 };
+    const int64_t bytes = INT64_C(64) << 20;
+    bench b;
+    int64_t base = 0;
+    bench_open(&b);
+    const rp_tensor column = bench_input(&b, "column", RP_SHAPE(SIDE, 1), NULL);
+    const rp_tensor line = bench_input(&b, "row", RP_SHAPE(1, SIDE), NULL);
+    const rp_tensor v = bench_parameter(&b, "v", RP_SHAPE(SIDE, 1), NULL);
+    for (int i = 0; i < SIDE; i++) {
+        ((float *)bench_data(&b, column))[i] = (float)(i % 3 - 1);
+        ((float *)bench_data(&b, line))[i] = (float)(i % 5);
+    }
+    const rp_tensor h = rp_matmul(b.tape, column, line, false, false);
+    rp_mark_node(b.tape, h, RP_MARK_RECOMPUTE);
+    bench_program(&b, rp_sum(b.tape, rp_matmul(b.tape, h, v, false, false)), NULL);
+    b.options = (rp_executor_options)RP_EXECUTOR_OPTIONS;
+    bench_make(&b, NULL, RP_UNLIMITED);
+    bench_run(&b);
+    RP_CHECK_EQUAL(own_bytes(&b, h, &base), bytes);
+    RP_CHECK_EQUAL(b.report.recompute_nodes, 1);
+    const int64_t persistent = rp_graph_persistent_bytes(rp_program_graph(b.program));
+    const int64_t more = b.report.peak_bytes - persistent - bytes; /* y, dy and dv beside it */
+    RP_CHECK(more > 0 && more <= 3 * SIDE * 4, "64 MiB and %lld bytes", (long long)more);
+    /* column i of h is row[i] times the column, which adds up to -1 */
+    const float *gradient = bench_gradient(&b, v);
+    for (int i = 0; i < SIDE; i++)
+        RP_CHECK(gradient[i] == (float)-(i % 5), "dv[%d] is %g", i, (double)gradient[i]);
+    bench_close(&b);
+}
+
+/* ME-20: what an op takes for itself counts while it runs. Cross entropy takes 8 bytes a row, twice
+ * as much as it could keep. */
+static void test_ME_20_temporaries_count(void) {
+    enum { ROWS = 1024 };
+    bench b;
+    bench_open(&b);
+    const rp_tensor x = bench_input(&b, "x", RP_SHAPE(ROWS, 2), NULL);
+    const rp_tensor targets = bench_ids(&b, "targets", RP_SHAPE(ROWS), NULL);
+    rp_program_options options = RP_PROGRAM_OPTIONS;
+    options.forward_only = true;
+    const rp_tensor loss = rp_cross_entropy(b.tape, x, targets, -100, RP_REDUCE_MEAN);
+    bench_program(&b, loss, &options);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    bench_run(&b); /* checks that the measured peak is the predicted one */
+    const int64_t persistent = rp_graph_persistent_bytes(rp_program_graph(b.program));
+    RP_CHECK_EQUAL(b.report.live_peak_bytes - persistent, ROWS * 8 + 64);
+    bench_close(&b);
+}
+
+/* ME-21: each strategy is predicted for itself, and right. */
+static void test_ME_21_each_strategy_has_a_prediction_of_its_own(void) {
+    static const char *const strategies[] = {"keep-all", "sqrt", "selective", "uniform:1"};
+    bench b;
+    int64_t peaks[4];
+    uint64_t wanted = 0;
+    bench_open(&b);
+    const model m = model_record(&b, (model_options){.seq = 1024});
+    bench_program(&b, m.loss, NULL);
+    for (int i = 0; i < 4; i++) {
+        bench_make(&b, strategies[i], RP_UNLIMITED);
+        if (i == 1 || i == 2) /* those that fit themselves to the budget */
+            bench_make(&b, strategies[i], b.report.strategy_min_bytes);
+        bench_run(&b); /* checks that the measured peak is the predicted one */
+        peaks[i] = b.report.peak_bytes;
+        const uint64_t hash = bench_hash_gradients(&b);
+        wanted = i == 0 ? hash : wanted;
+        RP_CHECK(hash == wanted, "%s: other bits", strategies[i]);
+        for (int k = 0; k < i; k++)
+            RP_CHECK(peaks[k] != peaks[i] && peaks[i] < peaks[0], "%s: %lld, %s: %lld",
+                     strategies[k], (long long)peaks[k], strategies[i], (long long)peaks[i]);
+    }
+    bench_close(&b);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_no_step_but_the_first_allocates),
+    RP_TEST(test_ME_08_the_loss_is_named_where_it_dominates),
+    RP_TEST(test_ME_09_parameters_are_told_from_activations),
+    RP_TEST(test_ME_13_reserved_is_predicted_and_does_not_grow),
     RP_TEST(test_ME_14_only_gradients_of_parameters_outlive_a_step),
+    RP_TEST(test_ME_15_a_recomputed_value_takes_its_bytes_once),
     RP_TEST(test_ME_16_nothing_leaks_over_a_thousand_steps),
     RP_TEST(test_ME_17_a_view_holds_its_base_and_has_no_bytes),
     RP_TEST(test_ME_17_repeated_and_viewed_values_count_once),
     RP_TEST(test_ME_20_unused_outputs_count),
     RP_TEST(test_ME_18_thirteen_gigabytes_of_logits),
+    RP_TEST(test_ME_20_temporaries_count),
+    RP_TEST(test_ME_21_each_strategy_has_a_prediction_of_its_own),
 };
 RP_SUITE(memory, tests)
