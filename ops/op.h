@@ -113,7 +113,7 @@ typedef struct rp_launch {
     /* NULL, or per output NULL or what is added: out[k] = accumulate[k] + result. It may be out[k]
      * itself */
     const void *const *accumulate;
-    /* as many bytes as rp_op_def.workspace said, aligned to 64; contents undefined */
+    /* as many bytes as rp_op_def.workspace said, aligned to 64; contents undefined; NULL for 0 */
     void *workspace;
     const rp_step_state *step;
     int threads;

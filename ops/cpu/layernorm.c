@@ -169,20 +169,23 @@ rp_status RP_CPU(layernorm_backward)(const rp_launch *launch) {
     const rp_shape shape = launch->call.in[0].shape;
     const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
     const rp_cut cut = rp_cut_rows(rows);
-    float *partial = launch->workspace;
-    float *dweight = launch->out[1] != NULL ? partial : NULL;
-    float *dbias = launch->out[2] != NULL ? partial + (dweight ? cut.count * width : 0) : NULL;
+    const bool of_weight = launch->out[1] != NULL, of_bias = launch->out[2] != NULL;
+    float *dweight = launch->workspace, *dbias = launch->workspace; /* NULL without rows */
     RP_TRY(rp_require_f32(launch));
+    if (width == 0)
+        return RP_OK;
+    if (of_weight && of_bias && rows > 0)
+        dbias += cut.count * width;
 #pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
     for (int64_t p = 0; p < cut.count; p++) {
         const int64_t top = p * cut.length;
         backward_rows(launch, top, top + cut.length < rows ? top + cut.length : rows,
-                      dweight ? clear_line(dweight + p * width, width) : NULL,
-                      dbias ? clear_line(dbias + p * width, width) : NULL);
+                      of_weight ? clear_line(dweight + p * width, width) : NULL,
+                      of_bias ? clear_line(dbias + p * width, width) : NULL);
     }
-    if (dweight != NULL)
+    if (of_weight)
         rp_add_pieces(launch, launch->out[1], rp_accumulated(launch, 1), dweight, cut.count, width);
-    if (dbias != NULL)
+    if (of_bias)
         rp_add_pieces(launch, launch->out[2], rp_accumulated(launch, 2), dbias, cut.count, width);
     return RP_OK;
 }

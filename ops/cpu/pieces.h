@@ -28,7 +28,7 @@ static inline void rp_put_line(float *out, const float *sum, const float *line, 
     RP_LOOP(out, sum, 0, width, line[i]);
 }
 
-/* out [columns] = (sum +) the sum of the pieces [count, columns]. */
+/* out [columns] = (sum +) the sum of the pieces [count, columns]; NULL if there are none. */
 static inline void rp_add_pieces(const rp_launch *launch, float *out, const float *sum,
                                  const float *pieces, int64_t count, int64_t columns) {
     const int64_t tiles = rp_tile_count(columns);
@@ -37,7 +37,8 @@ static inline void rp_add_pieces(const rp_launch *launch, float *out, const floa
         const int64_t begin = t * RP_CPU_TILE, rest = columns - begin;
         const int64_t width = rest < RP_CPU_TILE ? rest : RP_CPU_TILE;
         float line[RP_CPU_TILE] = {0};
-        rp_add_rows(line, pieces + begin, count, columns, width);
+        if (count > 0)
+            rp_add_rows(line, pieces + begin, count, columns, width);
         rp_put_line(out + begin, sum != NULL ? sum + begin : NULL, line, width);
     }
 }

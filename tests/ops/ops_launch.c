@@ -28,12 +28,20 @@ static buffer buffer_make(size_t bytes, size_t offset) {
     return b;
 }
 
+/* As an executor gives it: no address where nothing is asked for. */
+static buffer buffer_make_workspace(const rp_op_def *def, const rp_op_call *call) {
+    const int64_t bytes = def->workspace != NULL ? def->workspace(call) : 0;
+    return bytes > 0 ? buffer_make((size_t)bytes, 0) : (buffer){0};
+}
+
 static void buffer_free(buffer *b) {
     free(b->block);
     *b = (buffer){0};
 }
 
 static bool buffer_is_intact(const buffer *b) {
+    if (b->block == NULL)
+        return true;
     const size_t before = (size_t)(b->data - b->block);
     for (size_t i = 0; i < before; i++)
         if (b->block[i] != SENTINEL)
@@ -102,8 +110,7 @@ static void bench_make(bench *b, const ops_launch *launch, const variant *v) {
         if (v->on_the_output)
             fill_sum(b->out_at[v->accumulate], ops_count(info));
     }
-    const int64_t scratch = def->workspace ? def->workspace(&launch->call) : 0;
-    b->workspace = buffer_make((size_t)scratch, 0);
+    b->workspace = buffer_make_workspace(def, &launch->call);
 }
 
 static void bench_free(bench *b) {
@@ -316,8 +323,7 @@ void ops_launch_check(const rp_kernel *kernels, const ops_launch *launch) {
 
 rp_status ops_run(const rp_kernel *kernels, rp_op op, const rp_op_call *call, const void *const *in,
                   void *const *out, const rp_step_state *step, int threads) {
-    const rp_op_def *def = rp_op_get(op);
-    buffer workspace = buffer_make(def->workspace ? (size_t)def->workspace(call) : 0, 0);
+    buffer workspace = buffer_make_workspace(rp_op_get(op), call);
     const rp_launch launch = {.call = *call,
                               .in = in,
                               .out = out,
