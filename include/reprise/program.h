@@ -1,4 +1,7 @@
-/* Programs: a tape differentiated into one joint graph of forward and backward nodes. */
+/* Programs: a tape differentiated into one joint graph of forward and backward nodes.
+ *
+ * First derivatives only: gradients are no tensors of the tape, so nothing can be recorded from
+ * them. A derivative of a gradient needs the gradient written down with ops. */
 #ifndef REPRISE_PROGRAM_H
 #define REPRISE_PROGRAM_H
 

@@ -160,6 +160,56 @@ static void test_BW_03_gradient_of_a_subset_of_parameters(void) {
     bench_close(&b);
 }
 
+/* ---- BW-04: higher order --------------------------------------------------------------------- */
+
+static void check_first_of_cube(bench *b) {
+    bench_run(b);
+    const float at = *(const float *)bench_data(b, x);
+    BENCH_CHECK(bench_gradient(b, x), 3 * at * at);
+}
+
+static void check_second_of_cube(bench *b) {
+    bench_run(b);
+    const float at = *(const float *)bench_data(b, x);
+    BENCH_CHECK(bench_gradient(b, x), 6 * at);
+}
+
+/* Not supported: a gradient is no tensor of the tape, so it cannot be named as a loss, and a tape
+ * does not grow by being differentiated. A first derivative that is written down with ops is a loss
+ * like any other. At 2 both derivatives are 12, so 3 is tried too. */
+static void test_BW_04_a_gradient_cannot_be_differentiated_again(void) {
+    for (int at = 2; at <= 3; at++) {
+        bench b;
+        rp_program *program = NULL;
+        rp_program_options options = RP_PROGRAM_OPTIONS;
+        bench_open(&b);
+        add_x(&b, RP_SHAPE(1), (const float[]){(float)at});
+        rp_block(b.tape, "segment");
+        const rp_tensor square = rp_mul(b.tape, x, x), cube = rp_mul(b.tape, square, x);
+        rp_block(b.tape, "%s", "");
+        const rp_tensor last = rp_sum(b.tape, cube);
+        loss = last;
+        bench_everywhere(&b, program_of_loss, check_first_of_cube);
+
+        const rp_tensor behind = {last.id + 1}; /* where a tensor of backward would be */
+        options.losses = &behind;
+        options.loss_count = 1;
+        RP_CHECK_STATUS(b.context, rp_program_create(b.tape, &options, &program),
+                        RP_INVALID_ARGUMENT);
+        CU_ASSERT_PTR_NULL(program);
+        options.losses = &last;
+        options.outputs = &behind;
+        options.output_count = 1;
+        RP_CHECK_STATUS(b.context, rp_program_create(b.tape, &options, &program),
+                        RP_INVALID_ARGUMENT);
+        CU_ASSERT_PTR_NULL(program);
+
+        loss = rp_sum(b.tape, rp_scale(b.tape, square, 3.0f));
+        bench_everywhere(&b, program_of_loss, check_second_of_cube);
+        bench_close(&b);
+    }
+}
+
 /* ---- BW-08: threads -------------------------------------------------------------------------- */
 
 /* Two tapes in two threads, the same weights in the memory of each. */
@@ -401,6 +451,59 @@ static void test_PL_12_empty_batch(void) {
     bench_close(&b);
 }
 
+/* Every op of a GPT-2, with dropout and both forms of attention, over a batch of nothing. */
+static void check_PL_12_model(bench *b) {
+    RP_REQUIRE_OK(b->context, rp_executor_begin_step(b->executor, 0, 1.0f));
+    bench_run(b);
+    BENCH_CHECK(bench_values(b, loss), 0);
+    for (size_t i = 0; i < b->leaf_count; i++) {
+        if (!rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
+            continue;
+        const float *gradient = bench_gradient(b, b->leaves[i].tensor);
+        for (size_t e = 0; e < b->leaves[i].bytes / sizeof(float); e++)
+            RP_CHECK(gradient[e] == 0.0f, "leaf %zu, element %zu: %g", i, e, (double)gradient[e]);
+    }
+    RP_CHECK_OK(b->context, rp_sgd_step(b->executor, 0.1f, 0.0f, 1.0f));
+}
+
+static rp_tensor record_empty_model(bench *b, bool unfused) {
+    enum { SEQ = 3, DIM = 4, VOCAB = 5 };
+    rp_tape *t = b->tape;
+    rp_attention_options attention = RP_ATTENTION_OPTIONS;
+    attention.heads = 2;
+    attention.dropout = 0.1f;
+    const rp_tensor ids = bench_ids(b, "ids", RP_SHAPE(0, SEQ), NULL);
+    const rp_tensor targets = bench_ids(b, "targets", RP_SHAPE(0, SEQ), NULL);
+    const rp_tensor places = bench_ids(b, "places", RP_SHAPE(SEQ), (const int32_t[]){0, 1, 2});
+    const rp_tensor wte = bench_parameter(b, "wte", RP_SHAPE(VOCAB, DIM), NULL);
+    const rp_tensor wpe = bench_parameter(b, "wpe", RP_SHAPE(SEQ, DIM), NULL);
+    const rp_tensor gain = bench_parameter(b, "gain", RP_SHAPE(DIM), NULL);
+    const rp_tensor shift = bench_parameter(b, "shift", RP_SHAPE(DIM), NULL);
+    const rp_tensor qkv = bench_parameter(b, "qkv", RP_SHAPE(DIM, 3 * DIM), NULL);
+    const rp_tensor bias = bench_parameter(b, "bias", RP_SHAPE(3 * DIM), NULL);
+    for (size_t i = 0; i < b->leaf_count; i++)
+        for (size_t e = 0; i > 2 && e < b->leaves[i].bytes / sizeof(float); e++)
+            ((float *)b->leaves[i].data)[e] = 0.5f + (float)e;
+    rp_tensor h = rp_add(t, rp_embedding(t, wte, ids), rp_embedding(t, wpe, places));
+    rp_tensor inner = rp_linear(t, rp_layernorm(t, h, gain, shift, 1e-5f), qkv, bias, RP_IN_OUT);
+    inner = unfused ? rp_attention_unfused(t, inner, RP_NO_TENSOR, RP_NO_TENSOR, &attention)
+                    : rp_attention(t, inner, RP_NO_TENSOR, RP_NO_TENSOR, &attention);
+    h = rp_add(t, h, rp_dropout(t, rp_gelu(t, inner, RP_GELU_TANH), 0.1f));
+    const rp_tensor logits = rp_linear(t, h, wte, RP_NO_TENSOR, RP_OUT_IN);
+    return rp_cross_entropy(t, logits, targets, -100, RP_REDUCE_MEAN);
+}
+
+static void test_PL_12_empty_batch_of_a_whole_model(void) {
+    for (int unfused = 0; unfused < 2; unfused++) {
+        bench b;
+        bench_open(&b);
+        loss = record_empty_model(&b, unfused == 1);
+        bench_everywhere(&b, program_of_loss, check_PL_12_model);
+        bench_everywhere(&b, program_that_accumulates, check_PL_12_model);
+        bench_close(&b);
+    }
+}
+
 /* ---- M: accumulation ------------------------------------------------------------------------- */
 
 /* A loss that is the sum over tokens of w times the token's number; absent tokens are 0. */
@@ -532,6 +635,7 @@ static const rp_test tests[] = {
     RP_TEST(test_BW_01_saved_value_read_twice_is_replayed_once),
     RP_TEST(test_BW_02_gradients_add_up_until_the_step_ends),
     RP_TEST(test_BW_03_gradient_of_a_subset_of_parameters),
+    RP_TEST(test_BW_04_a_gradient_cannot_be_differentiated_again),
     RP_TEST(test_BW_08_backward_in_another_thread_than_forward),
     RP_TEST(test_BW_09_op_without_backward_is_a_status),
     RP_TEST(test_BW_11_norms_are_recomputed_in_their_order),
@@ -540,6 +644,7 @@ static const rp_test tests[] = {
     RP_TEST(test_one_tensor_in_three_slots),
     RP_TEST(test_slices_give_their_part_of_the_gradient),
     RP_TEST(test_PL_12_empty_batch),
+    RP_TEST(test_PL_12_empty_batch_of_a_whole_model),
     RP_TEST(test_GA_01_the_mean_is_over_all_tokens),
     RP_TEST(test_GA_01_cross_entropy_of_unequal_micro_batches),
     RP_TEST(test_GA_02_a_short_last_window_has_its_own_scale),

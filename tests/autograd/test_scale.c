@@ -11,16 +11,39 @@
 enum { CHAIN_STACK = 256 * 1024 };
 
 typedef struct chain {
-    int nodes;
+    int nodes;    /* in a row, or */
+    int segments; /* side by side */
     const char *strategy;
     rp_status status;
     char message[512];
     float loss, gradient;
     size_t graph_nodes;
+    uint64_t replays;
 } chain;
 
 /* x, negated again and again: the gradient is 1 or -1. Every kernel reads what the last one wrote
  * and nothing is kept, so memory is small whatever the length. */
+static rp_tensor record_row(rp_tape *tape, rp_tensor x, int nodes) {
+    rp_tensor h = x;
+    for (int i = 0; i < nodes; i++)
+        h = rp_scale(tape, h, -1.0f);
+    return rp_sum(tape, h);
+}
+
+/* The sum of many x^3, each a segment whose x^2 is recomputed. */
+static rp_tensor record_segments(rp_tape *tape, rp_tensor x, int segments) {
+    rp_tensor sum = x;
+    for (int i = 0; i < segments; i++) {
+        rp_block(tape, "segment.%d", i);
+        const rp_tensor square = rp_mul(tape, x, x);
+        rp_mark_node(tape, square, RP_MARK_RECOMPUTE);
+        const rp_tensor cube = rp_mul(tape, square, x);
+        rp_block(tape, "%s", "");
+        sum = rp_add(tape, sum, cube);
+    }
+    return rp_sum(tape, sum);
+}
+
 static rp_status run_chain(chain *c, rp_context *context, rp_tape **tape, rp_program **program,
                            rp_plan **plan, rp_executor **executor) {
     rp_program_options options = RP_PROGRAM_OPTIONS;
@@ -29,10 +52,8 @@ static rp_status run_chain(chain *c, rp_context *context, rp_tape **tape, rp_pro
     if (status != RP_OK)
         return status;
     const rp_tensor x = rp_parameter(*tape, "x", RP_F32, RP_SHAPE(1));
-    rp_tensor h = x;
-    for (int i = 0; i < c->nodes; i++)
-        h = rp_scale(*tape, h, -1.0f);
-    const rp_tensor loss = rp_sum(*tape, h);
+    const rp_tensor loss =
+        c->nodes > 0 ? record_row(*tape, x, c->nodes) : record_segments(*tape, x, c->segments);
     options.losses = &loss;
     options.loss_count = 1;
     plan_options.strategy = c->strategy;
@@ -51,6 +72,9 @@ static rp_status run_chain(chain *c, rp_context *context, rp_tape **tape, rp_pro
         status = rp_executor_read(*executor, loss, &c->loss, sizeof(float));
     if (status == RP_OK)
         status = rp_executor_read_gradient(*executor, x, &c->gradient, sizeof(float));
+    rp_executor_stats stats;
+    rp_executor_get_stats(*executor, &stats);
+    c->replays = stats.replays;
     return status;
 }
 
@@ -76,15 +100,19 @@ static void *chain_thread(void *argument) {
     return NULL;
 }
 
-static void check_chain(int nodes, const char *strategy) {
-    chain c = {.nodes = nodes, .strategy = strategy};
+static void run_on_small_stack(chain *c) {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     RP_REQUIRE(pthread_attr_setstacksize(&attributes, CHAIN_STACK) == 0, "no such stack");
-    RP_REQUIRE(pthread_create(&thread, &attributes, chain_thread, &c) == 0, "no thread");
+    RP_REQUIRE(pthread_create(&thread, &attributes, chain_thread, c) == 0, "no thread");
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);
+}
+
+static void check_chain(int nodes, const char *strategy) {
+    chain c = {.nodes = nodes, .strategy = strategy};
+    run_on_small_stack(&c);
     const float sign = nodes % 2 == 0 ? 1.0f : -1.0f;
     RP_CHECK(c.status == RP_OK, "%d nodes: %s: %s", nodes, rp_status_name(c.status), c.message);
     RP_CHECK(c.loss == 3.0f * sign && c.gradient == sign, "%d nodes: loss %g, gradient %g", nodes,
@@ -94,6 +122,16 @@ static void check_chain(int nodes, const char *strategy) {
 
 static void test_BW_06_a_million_nodes_on_a_small_stack(void) {
     check_chain(1000000, "keep-all");
+}
+
+static void test_BW_06_five_thousand_segments_side_by_side(void) {
+    enum { SEGMENTS = 5000 };
+    chain c = {.segments = SEGMENTS, .strategy = "uniform:1"};
+    run_on_small_stack(&c);
+    RP_CHECK(c.status == RP_OK, "%s: %s", rp_status_name(c.status), c.message);
+    RP_CHECK_EQUAL(c.replays, SEGMENTS);
+    RP_CHECK_EQUAL(c.loss, 3 + 27 * SEGMENTS); /* exact in f32 */
+    RP_CHECK_EQUAL(c.gradient, 1 + 27 * SEGMENTS);
 }
 
 /* Powers of two and their neighbours: no table has a fixed size. */
@@ -178,6 +216,7 @@ static void test_eight_contexts_in_eight_threads_give_the_bits_of_one(void) {
 
 static const rp_test tests[] = {
     RP_TEST(test_BW_06_a_million_nodes_on_a_small_stack),
+    RP_TEST(test_BW_06_five_thousand_segments_side_by_side),
     RP_TEST(test_BW_07_no_number_of_nodes_is_special),
     RP_TEST(test_eight_contexts_in_eight_threads_give_the_bits_of_one),
 };
