@@ -116,8 +116,8 @@ static void test_GR_05_a_boundary_that_is_not_in_the_graph_is_named(void) {
 enum { NESTED = 27, OUTER = 9, INNER = 3 };
 
 /* Op i is node i - 1, the sum node 27, the two that begin backward 28 and 29, backward of op i node
- * 57 - i. The outer segments hold their ends; a replay of one holds the ends of its inner ones; the last segment of
- * each level is held. */
+ * 57 - i. The outer segments hold their ends; a replay of one holds the ends of its inner ones; the
+ * last segment of each level is held. */
 static void run_nested(hand *h) {
     for (uint32_t n = 0; n <= NESTED + 2; n++)
         hand_run(h, n);

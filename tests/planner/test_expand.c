@@ -74,7 +74,7 @@ static void test_GR_16_random_drops_on_random_graphs_are_valid(void) {
     rp_context_destroy(context);
 }
 
-/* Two slices of one parameter: the second view is no write, so what read the first may run again. */
+/* Two slices of one parameter: the second view is no write; what read the first may run again. */
 static void test_a_view_of_a_parameter_does_not_overwrite_it(void) {
     rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_test_written_graph(context, "p pool 20\np x 10\n"
