@@ -40,7 +40,8 @@ static void wild_ids(const rp_kernel *kernels, const char *set, void *user) {
     static const int32_t ids[N] = {-1, 2, 3, INT32_MIN, INT32_MAX};
     const rp_tensor_info info[] = {OPS_F32(V, C), OPS_I32(N)}, back[] = {OPS_I32(N), OPS_F32(N, C)};
     rp_tensor_info y_info = OPS_F32(N, C), table_info = OPS_F32(V, C);
-    float y[N * C], dtable[V * C];
+    /* and a row behind the table that must stay */
+    float y[N * C], dtable[(V + 1) * C] = {[V * C] = 7, [V * C + 1] = 7};
     const rp_op_call forward = {info, 2, &y_info, 1, NULL},
                      backward = {back, 2, &table_info, 1, NULL};
     (void)user;
@@ -51,9 +52,11 @@ static void wild_ids(const rp_kernel *kernels, const char *set, void *user) {
                  (double)y[i]);
     RP_CHECK_OK(NULL, ops_run(kernels, RP_OP_EMBEDDING_BACKWARD, &backward,
                               (const void *[]){ids, dy}, (void *[]){dtable}, &step, 2));
-    for (int i = 0; i < V * C; i++)
-        RP_CHECK(dtable[i] == (i / C == 2 ? 2.0f : 0.0f), "%s: dtable[%d] is %g", set, i,
-                 (double)dtable[i]);
+    for (int i = 0; i < (V + 1) * C; i++)
+        RP_CHECK(dtable[i] == (i / C == V   ? 7.0f
+                               : i / C == 2 ? 2.0f
+                                            : 0.0f),
+                 "%s: dtable[%d] is %g", set, i, (double)dtable[i]);
 }
 
 static void test_embedding_ids_outside_give_nan_and_no_gradient(void) {
