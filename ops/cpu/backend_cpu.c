@@ -44,6 +44,10 @@ static rp_status cpu_allocate(rp_context *context, size_t bytes, void **block) {
         return rp_fail(context, RP_OUT_OF_MEMORY, "out of memory: no guard page behind %zu bytes",
                        bytes);
     }
+#ifdef MADV_HUGEPAGE
+    /* A third more bandwidth where pages are walked twice (virtual machines). A wish: may fail. */
+    (void)madvise(base, p.pages, MADV_HUGEPAGE);
+#endif
     *block = base + (p.pages - p.used);
     return RP_OK;
 }

@@ -151,16 +151,17 @@ static size_t slots_of(const rp_tensor_info *infos) {
     return count;
 }
 
-static void *block_make(size_t bytes) {
-    void *block = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    if (block == NULL)
+/* From the backend, as the executor has it: the pages matter. */
+static void *block_make(rp_context *context, size_t bytes) {
+    void *block = NULL;
+    if (rp_backend_cpu.allocate(context, bytes, &block) != RP_OK)
         exit(5);
     memset(block, 0, bytes);
     return block;
 }
 
-static void *tensor_make(const rp_tensor_info *info) {
-    void *data = block_make(bytes_of(info));
+static void *tensor_make(rp_context *context, const rp_tensor_info *info) {
+    void *data = block_make(context, bytes_of(info));
     for (int64_t i = 0; i < rp_shape_count(info->shape); i++)
         if (info->dtype == RP_I32)
             ((int32_t *)data)[i] = (int32_t)(i * 7919 % VOCABULARY);
@@ -179,7 +180,8 @@ static void copy(char *to, const char *from, size_t bytes, int threads) {
     }
 }
 
-static rp_status run_row(const row *r, const rp_kernel *kernels, const options *o) {
+static rp_status run_row(const row *r, const rp_kernel *kernels, const options *o,
+                         rp_context *context) {
     const rp_op_def *def = rp_op_get(r->op);
     const rp_step_state step = {1, 2, 3, 1.0f, false};
     rp_tensor_info outs[MAX_SLOTS];
@@ -189,12 +191,13 @@ static rp_status run_row(const row *r, const rp_kernel *kernels, const options *
     static double kernel_s[MAX_ROUNDS], copy_s[MAX_ROUNDS];
     rp_status status = RP_OK;
     for (size_t i = 0; i < call.in_count; i++)
-        in[i] = tensor_make(&r->in[i]);
+        in[i] = tensor_make(context, &r->in[i]);
     for (size_t k = 0; k < call.out_count; k++)
-        out[k] = tensor_make(&r->out[k]);
-    void *workspace = block_make(def->workspace != NULL ? (size_t)def->workspace(&call) : 0);
+        out[k] = tensor_make(context, &r->out[k]);
+    const size_t scratch = def->workspace != NULL ? (size_t)def->workspace(&call) : 0;
+    void *workspace = block_make(context, scratch);
     const size_t bytes = (size_t)rp_op_bytes_moved(r->op, &call);
-    char *from = block_make(bytes / 2), *to = block_make(bytes / 2);
+    char *from = block_make(context, bytes / 2), *to = block_make(context, bytes / 2);
     const rp_launch launch = {.call = call,
                               .in = (const void *const *)in,
                               .out = out,
@@ -220,13 +223,13 @@ static rp_status run_row(const row *r, const rp_kernel *kernels, const options *
                    : "%s%-24s %8.2f %8.2f %8.3f %8.3f\n",
            "", r->name, (double)bytes * 1e-9 / kernel_s[mid], (double)bytes * 1e-9 / copy_s[mid],
            copy_s[mid] / kernel_s[mid], copy_s[0] / kernel_s[0]);
-    for (size_t s = 0; s < MAX_SLOTS; s++) {
-        free(in[s]);
-        free(out[s]);
-    }
-    free(workspace);
-    free(from);
-    free(to);
+    for (size_t i = 0; i < call.in_count; i++)
+        rp_backend_cpu.release(in[i], bytes_of(&r->in[i]));
+    for (size_t k = 0; k < call.out_count; k++)
+        rp_backend_cpu.release(out[k], bytes_of(&r->out[k]));
+    rp_backend_cpu.release(workspace, scratch);
+    rp_backend_cpu.release(from, bytes / 2);
+    rp_backend_cpu.release(to, bytes / 2);
     return status;
 }
 
@@ -261,10 +264,15 @@ int main(int argc, char **argv) {
                 MAX_ROUNDS);
         return 2;
     }
+    rp_context *context = NULL;
+    if (rp_context_create(NULL, &context) != RP_OK)
+        return 5;
+    rp_status status = RP_OK;
     if (!o.json)
         printf("%-24s %8s %8s %8s %8s\n", "kernel", "GB/s", "copy", "ratio", "best");
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-        if (strstr(rows[r].name, o.part) != NULL && run_row(&rows[r], kernels, &o) != RP_OK)
-            return 1;
-    return 0;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0] && status == RP_OK; r++)
+        if (strstr(rows[r].name, o.part) != NULL)
+            status = run_row(&rows[r], kernels, &o, context);
+    rp_context_destroy(context);
+    return status == RP_OK ? 0 : 1;
 }
