@@ -136,7 +136,7 @@ typedef struct rp_vjp_output {
 
 /* What an op's vjp sees. It emits backward nodes in execution order, for wanted gradients only.
  * Gradients of one value from several readers are added by `emit`: inside the kernel where the op
- * can (rp_op_def.accumulates), else by an add. */
+ * can (rp_op_def.accumulates), else by an add. `params` may be NULL. */
 typedef struct rp_vjp rp_vjp;
 struct rp_vjp {
     const rp_op_call *call;   /* the forward call */
