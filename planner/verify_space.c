@@ -29,25 +29,21 @@ static rp_status fail_entry(const rp_space *space, const rp_placement *entry, co
 /* ---- The tree: node p has children 2p and 2p + 1, leaf i is node leaves + i ---- */
 
 static void pull(rp_space *s, size_t p) {
-    if (s->covered[p] > 0) {
-        s->free_left[p] = s->free_right[p] = s->free_best[p] = 0;
+    rp_space_node *node = &s->nodes[p];
+    if (node->covered > 0) {
+        node->free_left = node->free_right = node->free_best = 0;
         return;
     }
     if (p >= s->leaves) {
-        s->free_left[p] = s->free_right[p] = s->free_best[p] = s->length[p];
+        node->free_left = node->free_right = node->free_best = node->length;
         return;
     }
-    const size_t l = 2 * p, r = l + 1;
-    const bool left_is_free = s->free_left[l] == s->length[l];
-    const bool right_is_free = s->free_right[r] == s->length[r];
-    s->free_left[p] = left_is_free ? s->length[l] + s->free_left[r] : s->free_left[l];
-    s->free_right[p] = right_is_free ? s->length[r] + s->free_right[l] : s->free_right[r];
-    int64_t best = s->free_right[l] + s->free_left[r];
-    if (s->free_best[l] > best)
-        best = s->free_best[l];
-    if (s->free_best[r] > best)
-        best = s->free_best[r];
-    s->free_best[p] = best;
+    const rp_space_node *l = &s->nodes[2 * p], *r = l + 1;
+    node->free_left = l->free_left == l->length ? l->length + r->free_left : l->free_left;
+    node->free_right = r->free_right == r->length ? r->length + l->free_right : r->free_right;
+    int64_t best = l->free_right + r->free_left;
+    best = l->free_best > best ? l->free_best : best;
+    node->free_best = r->free_best > best ? r->free_best : best;
 }
 
 static size_t address_index(const rp_space *s, int64_t address) {
@@ -65,35 +61,37 @@ static size_t address_index(const rp_space *s, int64_t address) {
 static void cover(rp_space *s, int64_t offset, int64_t bytes, bool add) {
     const size_t first = s->leaves + address_index(s, offset);
     const size_t last = s->leaves + address_index(s, offset + bytes) - 1;
+    const uint32_t change = add ? 1u : (uint32_t)-1;
     for (size_t l = first, r = last + 1; l < r; l /= 2, r /= 2) {
         if (l % 2 == 1) {
-            s->covered[l] += add ? 1u : (uint32_t)-1;
+            s->nodes[l].covered += change;
             pull(s, l++);
         }
         if (r % 2 == 1) {
-            s->covered[--r] += add ? 1u : (uint32_t)-1;
+            s->nodes[--r].covered += change;
             pull(s, r);
         }
     }
-    for (size_t p = first / 2; p > 0; p /= 2)
+    for (size_t p = first / 2, q = last / 2; p > 0; p /= 2, q /= 2) {
         pull(s, p);
-    for (size_t p = last / 2; p > 0; p /= 2)
-        pull(s, p);
+        if (q != p)
+            pull(s, q);
+    }
 }
 
 static bool is_free(const rp_space *s, int64_t offset, int64_t bytes) {
     const size_t first = s->leaves + address_index(s, offset);
     const size_t last = s->leaves + address_index(s, offset + bytes) - 1;
     for (size_t l = first, r = last + 1; l < r; l /= 2, r /= 2) {
-        if (l % 2 == 1 && s->free_best[l] != s->length[l])
+        if (l % 2 == 1 && s->nodes[l].free_best != s->nodes[l].length)
             return false;
-        if (r % 2 == 1 && s->free_best[r - 1] != s->length[r - 1])
+        if (r % 2 == 1 && s->nodes[r - 1].free_best != s->nodes[r - 1].length)
             return false;
         l += l % 2;
         r -= r % 2;
     }
     for (size_t p = first / 2, q = last / 2; p > 0; p /= 2, q /= 2)
-        if (s->covered[p] > 0 || s->covered[q] > 0)
+        if (s->nodes[p].covered > 0 || s->nodes[q].covered > 0)
             return false;
     return true;
 }
@@ -103,20 +101,14 @@ static rp_status build_tree(rp_space *s) {
     s->leaves = 1;
     while (s->leaves + 1 < s->address_count)
         s->leaves *= 2;
-    const size_t nodes = 2 * s->leaves;
-    s->covered = rp_alloc(context, nodes, sizeof *s->covered);
-    s->length = rp_alloc(context, nodes, sizeof *s->length);
-    s->free_left = rp_alloc(context, nodes, sizeof *s->free_left);
-    s->free_right = rp_alloc(context, nodes, sizeof *s->free_right);
-    s->free_best = rp_alloc(context, nodes, sizeof *s->free_best);
-    if (s->covered == NULL || s->length == NULL || s->free_left == NULL || s->free_right == NULL ||
-        s->free_best == NULL)
+    s->nodes = rp_alloc(context, 2 * s->leaves, sizeof *s->nodes);
+    if (s->nodes == NULL)
         return rp_fail_memory(context, "the check of a layout");
     for (size_t i = 0; i + 1 < s->address_count; i++)
-        s->length[s->leaves + i] = s->addresses[i + 1] - s->addresses[i];
-    for (size_t p = nodes - 1; p > 0; p--) {
+        s->nodes[s->leaves + i].length = s->addresses[i + 1] - s->addresses[i];
+    for (size_t p = 2 * s->leaves - 1; p > 0; p--) {
         if (p < s->leaves)
-            s->length[p] = s->length[2 * p] + s->length[2 * p + 1];
+            s->nodes[p].length = s->nodes[2 * p].length + s->nodes[2 * p + 1].length;
         pull(s, p);
     }
     return RP_OK;
@@ -271,11 +263,7 @@ void rp_space_clear(rp_space *space) {
     rp_free(context, space->entries);
     rp_free(context, space->used);
     rp_free(context, space->addresses);
-    rp_free(context, space->covered);
-    rp_free(context, space->length);
-    rp_free(context, space->free_left);
-    rp_free(context, space->free_right);
-    rp_free(context, space->free_best);
+    rp_free(context, space->nodes);
     rp_free(context, space->found);
     *space = (rp_space){.graph = space->graph};
 }
@@ -323,15 +311,14 @@ void rp_space_end(rp_space *space, int64_t offset, int64_t bytes) {
 static int64_t lowest_hole(const rp_space *s, int64_t bytes) {
     int64_t begin = 0;
     for (size_t p = 1; p < s->leaves;) {
-        const size_t l = 2 * p, r = l + 1;
-        if (s->free_best[l] >= bytes) {
-            p = l;
+        const rp_space_node *l = &s->nodes[2 * p], *r = l + 1;
+        p *= 2;
+        if (l->free_best >= bytes)
             continue;
-        }
-        begin += s->length[l];
-        if (s->free_right[l] + s->free_left[r] >= bytes)
-            return begin - s->free_right[l];
-        p = r;
+        begin += l->length;
+        if (l->free_right + r->free_left >= bytes)
+            return begin - l->free_right;
+        p++;
     }
     return begin;
 }
@@ -340,7 +327,7 @@ static int64_t lowest_hole(const rp_space *s, int64_t bytes) {
 static rp_status find_workspace(rp_space *space, uint32_t step, uint32_t node) {
     rp_context *context = space->graph->context;
     const int64_t bytes = space->graph->nodes[node].workspace;
-    if (space->free_best[1] < bytes)
+    if (space->nodes[1].free_best < bytes)
         return rp_fail(context, RP_BAD_INPUT,
                        "offsets: step %u: no hole of %lld bytes for the workspace of node %u "
                        "(%.80s)",

@@ -6,6 +6,12 @@
 #include "graph.h"
 #include <reprise/plan.h>
 
+/* A stretch of addresses. Bytes: all of them, and runs of free ones. */
+typedef struct rp_space_node {
+    int64_t length, free_left, free_right, free_best;
+    uint32_t covered; /* storages that cover all of it without covering all of its parent */
+} rp_space_node;
+
 /* A segment tree over the addresses that occur: every operation takes logarithmic time. */
 typedef struct rp_space {
     const rp_graph *graph;
@@ -19,9 +25,7 @@ typedef struct rp_space {
     int64_t *addresses; /* ascending, each once; 0 and the limit are among them */
     size_t address_count;
     size_t leaves; /* a power of two; leaf i spans addresses[i] to addresses[i + 1] */
-    /* Of a tree node: how many storages cover all of it without covering all of its parent. */
-    uint32_t *covered;
-    int64_t *length, *free_left, *free_right, *free_best; /* bytes: all, and free runs inside */
+    rp_space_node *nodes;
     /* Where workspaces without an entry would fit, ascending step. */
     rp_placement *found;
     size_t found_count, found_capacity;
