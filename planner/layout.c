@@ -7,9 +7,14 @@
 
 #include "pack.h"
 
-/* Looks at blocks or holes, about a nanosecond each: some 20 ms for a layout that does not meet the
- * live peak, and a share for each block so that large schedules get their first packings. */
-enum { EFFORT = 16 << 20, EFFORT_PER_BLOCK = 64 };
+/* Looks at blocks or holes, one or two nanoseconds each: at most some 30 ms for a layout that does
+ * not meet the live peak, less for small ones, and for large ones enough for the first packings. */
+enum { EFFORT = 16 << 20, EFFORT_SMALL = 32 << 10, EFFORT_LARGE = 64 };
+
+static uint64_t effort_for(uint64_t blocks) {
+    const uint64_t small = EFFORT_SMALL * blocks;
+    return (small < EFFORT ? small : EFFORT) + EFFORT_LARGE * blocks;
+}
 
 /* A layout under construction. */
 typedef struct search {
@@ -32,15 +37,64 @@ static bool keep(search *s, int64_t height) {
     return s->best_height == s->lifetimes->live_peak_bytes;
 }
 
-static bool try_sweeps(search *s) {
+/* Around one tick, in every way. */
+static bool sweep_around(search *s, uint32_t tick) {
     static const rp_pack_stack stacks[] = {RP_STACK_END, RP_STACK_BEGIN, RP_STACK_LENGTH};
-    const uint32_t tick = s->lifetimes->peak_tick;
     for (size_t i = 0; i < sizeof stacks / sizeof stacks[0]; i++)
         for (int best_fit = 1; best_fit >= 0; best_fit--)
             if (rp_packer_effort(s->packer) > 0 &&
                 keep(s, rp_pack_sweep(s->packer, tick, stacks[i], best_fit != 0)))
                 return true;
     return false;
+}
+
+/* A tick at which much is live. */
+typedef struct summit {
+    int64_t live;
+    uint32_t tick;
+} summit;
+
+static int compare_summits(const void *a, const void *b) {
+    const summit *x = a, *y = b;
+    if (x->live != y->live)
+        return x->live > y->live ? -1 : 1;
+    return x->tick == y->tick ? 0 : x->tick < y->tick ? -1 : 1;
+}
+
+static int64_t *list_live_bytes(const search *s) {
+    const rp_lifetimes *l = s->lifetimes;
+    int64_t *live = rp_alloc(s->context, (size_t)l->ticks + 1, sizeof *live);
+    if (live == NULL)
+        return NULL;
+    for (size_t i = 0; i < l->piece_count; i++) {
+        live[l->pieces[i].begin] += l->pieces[i].bytes;
+        live[l->pieces[i].end] -= l->pieces[i].bytes;
+    }
+    for (uint32_t t = 1; t < l->ticks; t++)
+        live[t] += live[t - 1];
+    return live;
+}
+
+/* Around the other ticks at which at least half of the peak is live, from the highest on, while
+ * more than `rest` of the effort is left. */
+static bool sweep_summits(search *s, uint64_t rest, bool *done) {
+    const rp_lifetimes *l = s->lifetimes;
+    int64_t *live = list_live_bytes(s);
+    summit *summits = rp_resize(s->context, NULL, l->ticks, sizeof *summits);
+    size_t count = 0;
+    *done = false;
+    if (live != NULL && summits != NULL) {
+        for (uint32_t t = 0; t < l->ticks; t++)
+            if (t != l->peak_tick && live[t] >= l->live_peak_bytes / 2)
+                summits[count++] = (summit){live[t], t};
+        qsort(summits, count, sizeof *summits, compare_summits);
+        for (size_t i = 0; i < count && !*done && rp_packer_effort(s->packer) > rest; i++)
+            *done = sweep_around(s, summits[i].tick);
+    }
+    const bool memory = live != NULL && summits != NULL;
+    rp_free(s->context, live);
+    rp_free(s->context, summits);
+    return memory;
 }
 
 /* ---- Orders ---- */
@@ -235,7 +289,7 @@ static rp_status pack(search *s) {
     rp_context *context = s->context;
     const size_t n = s->lifetimes->block_count;
     bool done = n == 0, memory = true;
-    s->packer = rp_packer_create(context, s->lifetimes, EFFORT + (uint64_t)EFFORT_PER_BLOCK * n);
+    s->packer = rp_packer_create(context, s->lifetimes, effort_for(n));
     s->order = rp_resize(context, NULL, n, sizeof *s->order);
     s->trial = rp_resize(context, NULL, n, sizeof *s->trial);
     s->best = rp_alloc(context, n, sizeof *s->best);
@@ -243,9 +297,11 @@ static rp_status pack(search *s) {
     if (s->packer == NULL || s->order == NULL || s->trial == NULL || s->best == NULL)
         memory = false;
     if (memory && !done)
-        done = try_sweeps(s);
+        done = sweep_around(s, s->lifetimes->peak_tick);
     if (memory && !done)
         memory = try_orders(s, &done);
+    if (memory && !done)
+        memory = sweep_summits(s, rp_packer_effort(s->packer) / 2, &done);
     if (memory && !done && s->best_height != RP_PACK_FAILED)
         memory = improve(s);
     rp_packer_destroy(s->packer);

@@ -9,61 +9,113 @@ typedef struct hole {
     int64_t low, high;
 } hole;
 
-/* In a sweep: a block begins or ends, seen in the direction of the walk. */
-typedef struct event {
-    uint32_t time, block;
-    uint32_t length;
-    bool begins;
-    int64_t bytes;
-} event;
-
-typedef struct stacked {
-    uint64_t rank;
-    uint32_t block;
-} stacked;
-
 /* In order: addresses that are taken for a while. */
 typedef struct rectangle {
     uint32_t begin, end;
     int64_t low, high;
 } rectangle;
 
-/* What sorting one event costs, in looks. */
-enum { SORTING = 8 };
+/* In a sweep a block begins or ends: from the highest bits down the time (32 bits, counted in the
+ * direction of the walk), whether it begins, and the rank of the block (31 bits). Sorted as numbers
+ * they are in the order of the walk: ends before begins, of what begins together the long-lived and
+ * the large first. */
+typedef uint64_t event;
+
+#define EVENT_BEGINS (1ULL << 31)
+#define EVENT_RANK (EVENT_BEGINS - 1)
 
 struct rp_packer {
     rp_context *context;
     const rp_lifetimes *lifetimes;
     uint64_t effort;
     int64_t *offsets;
-    /* for both engines, never at the same time */
     hole *holes; /* ascending */
     size_t hole_count;
     int64_t top;
-    event *events;
-    stacked *stack;
+    uint32_t *by_length;   /* blocks by rank: falling length, then bytes */
+    uint32_t *by_end;      /* blocks by falling end */
+    event *events[2];      /* backward and forward */
     rectangle *rectangles; /* ascending low */
     size_t rectangle_count;
 };
 
+/* ---- Sorting what sweeps need ---- */
+
+typedef struct ranked {
+    uint64_t first, second; /* larger ones go first */
+    uint32_t block;
+} ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first > y->first ? -1 : 1;
+    if (x->second != y->second)
+        return x->second > y->second ? -1 : 1;
+    return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
+}
+
+static int compare_events(const void *a, const void *b) {
+    const event x = *(const event *)a, y = *(const event *)b;
+    return x == y ? 0 : x < y ? -1 : 1;
+}
+
+static bool sort_blocks(rp_packer *p) {
+    const rp_lifetimes *l = p->lifetimes;
+    ranked *list = rp_resize(p->context, NULL, l->block_count, sizeof *list);
+    if (list == NULL)
+        return false;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < l->block_count; i++) {
+            const rp_block *b = &l->blocks[i];
+            list[i] = (ranked){pass == 0 ? b->end - b->begin : b->end,
+                               pass == 0 ? (uint64_t)b->bytes : 0, i};
+        }
+        qsort(list, l->block_count, sizeof *list, compare_ranked);
+        for (size_t i = 0; i < l->block_count; i++)
+            (pass == 0 ? p->by_length : p->by_end)[i] = list[i].block;
+    }
+    rp_free(p->context, list);
+    return true;
+}
+
+static void sort_events(rp_packer *p) {
+    const rp_lifetimes *l = p->lifetimes;
+    for (int forward = 0; forward < 2; forward++) {
+        event *e = p->events[forward];
+        for (size_t rank = 0; rank < l->block_count; rank++) {
+            const rp_block *b = &l->blocks[p->by_length[rank]];
+            const uint64_t begin = forward ? b->begin : l->ticks - b->end;
+            const uint64_t end = forward ? b->end : l->ticks - b->begin;
+            e[2 * rank] = begin << 32 | EVENT_BEGINS | rank;
+            e[2 * rank + 1] = end << 32 | rank;
+        }
+        qsort(e, 2 * l->block_count, sizeof *e, compare_events);
+    }
+}
+
 rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, uint64_t effort) {
-    rp_packer *packer = rp_alloc(context, 1, sizeof *packer);
-    if (packer == NULL)
+    const size_t n = lifetimes->block_count;
+    rp_packer *p = n <= EVENT_RANK ? rp_alloc(context, 1, sizeof *p) : NULL;
+    if (p == NULL)
         return NULL;
-    packer->context = context;
-    packer->lifetimes = lifetimes;
-    packer->effort = effort;
-    packer->offsets = rp_alloc(context, lifetimes->block_count, sizeof *packer->offsets);
-    packer->holes = rp_resize(context, NULL, lifetimes->block_count + 1, sizeof *packer->holes);
-    packer->events = rp_resize(context, NULL, 2 * lifetimes->block_count, sizeof *packer->events);
-    packer->stack = rp_resize(context, NULL, lifetimes->block_count, sizeof *packer->stack);
-    packer->rectangles =
-        rp_resize(context, NULL, lifetimes->piece_count, sizeof *packer->rectangles);
-    if (packer->offsets != NULL && packer->holes != NULL && packer->events != NULL &&
-        packer->stack != NULL && packer->rectangles != NULL)
-        return packer;
-    rp_packer_destroy(packer);
-    return NULL;
+    p->context = context;
+    p->lifetimes = lifetimes;
+    p->effort = effort;
+    p->offsets = rp_alloc(context, n, sizeof *p->offsets);
+    p->holes = rp_resize(context, NULL, n + 1, sizeof *p->holes);
+    p->by_length = rp_resize(context, NULL, n, sizeof *p->by_length);
+    p->by_end = rp_resize(context, NULL, n, sizeof *p->by_end);
+    p->events[0] = rp_resize(context, NULL, n, 2 * sizeof *p->events[0]);
+    p->events[1] = rp_resize(context, NULL, n, 2 * sizeof *p->events[1]);
+    p->rectangles = rp_resize(context, NULL, lifetimes->piece_count, sizeof *p->rectangles);
+    if (p->offsets == NULL || p->holes == NULL || p->by_length == NULL || p->by_end == NULL ||
+        p->events[0] == NULL || p->events[1] == NULL || p->rectangles == NULL || !sort_blocks(p)) {
+        rp_packer_destroy(p);
+        return NULL;
+    }
+    sort_events(p);
+    return p;
 }
 
 void rp_packer_destroy(rp_packer *packer) {
@@ -71,8 +123,10 @@ void rp_packer_destroy(rp_packer *packer) {
         return;
     rp_free(packer->context, packer->offsets);
     rp_free(packer->context, packer->holes);
-    rp_free(packer->context, packer->events);
-    rp_free(packer->context, packer->stack);
+    rp_free(packer->context, packer->by_length);
+    rp_free(packer->context, packer->by_end);
+    rp_free(packer->context, packer->events[0]);
+    rp_free(packer->context, packer->events[1]);
     rp_free(packer->context, packer->rectangles);
     rp_free(packer->context, packer);
 }
@@ -171,86 +225,56 @@ static bool is_across(const rp_block *block, uint32_t tick) {
     return block->begin <= tick && block->end > tick;
 }
 
-static int compare_stacked(const void *a, const void *b) {
-    const stacked *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
-}
-
-/* Ends come first. Of what begins together the long-lived and the large go first. */
-static int compare_events(const void *a, const void *b) {
-    const event *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    if (x->begins != y->begins)
-        return y->begins ? -1 : 1;
-    if (x->begins && x->length != y->length)
-        return x->length > y->length ? -1 : 1;
-    if (x->begins && x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
-}
-
 /* What lives at the tick lies without holes from 0 on. Returns its height. */
 static int64_t stack_up(rp_packer *p, uint32_t tick, rp_pack_stack stack) {
     const rp_lifetimes *l = p->lifetimes;
-    size_t count = 0;
-    for (uint32_t i = 0; i < l->block_count; i++) {
-        const rp_block *block = &l->blocks[i];
-        if (!is_across(block, tick))
-            continue;
-        const uint64_t ranks[] = {[RP_STACK_BEGIN] = block->begin,
-                                  [RP_STACK_END] = l->ticks - block->end,
-                                  [RP_STACK_LENGTH] = l->ticks - (block->end - block->begin)};
-        p->stack[count++] = (stacked){ranks[stack], i};
-    }
-    qsort(p->stack, count, sizeof *p->stack, compare_stacked);
+    const uint32_t *order = stack == RP_STACK_LENGTH ? p->by_length : p->by_end;
     int64_t height = 0;
-    for (size_t i = 0; i < count; i++) {
-        p->offsets[p->stack[i].block] = height;
-        if (!rp_checked_add(height, l->blocks[p->stack[i].block].bytes, &height))
+    for (uint32_t i = 0; i < l->block_count; i++) {
+        const uint32_t b = stack == RP_STACK_BEGIN ? i : order[i]; /* they are in order of begin */
+        if (!is_across(&l->blocks[b], tick))
+            continue;
+        p->offsets[b] = height;
+        if (!rp_checked_add(height, l->blocks[b].bytes, &height))
             return RP_PACK_FAILED;
     }
+    spend(p, l->block_count);
     return height;
 }
 
-/* The events on one side of the tick, in the order in which a walk away from it meets them. */
-static size_t list_events(rp_packer *p, uint32_t tick, bool forward) {
-    const rp_lifetimes *l = p->lifetimes;
-    size_t count = 0;
-    for (uint32_t i = 0; i < l->block_count; i++) {
-        const rp_block *b = &l->blocks[i];
-        const uint32_t begin = forward ? b->begin : l->ticks - b->end;
-        const uint32_t end = forward ? b->end : l->ticks - b->begin;
-        const bool across = is_across(b, tick);
-        if (!across && (b->begin > tick) != forward)
-            continue;
-        if (!across)
-            p->events[count++] = (event){begin, i, end - begin, true, b->bytes};
-        p->events[count++] = (event){end, i, 0, false, b->bytes};
+/* The first event at `time` or later. */
+static size_t first_event(const event *events, size_t count, uint64_t time) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (events[middle] >> 32 < time)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    qsort(p->events, count, sizeof *p->events, compare_events);
-    return count;
+    return low;
 }
 
-/* Returns the height of this side, at least `stacked`. */
-static int64_t walk(rp_packer *p, uint32_t tick, bool forward, int64_t stacked_height,
-                    bool best_fit) {
-    const size_t count = list_events(p, tick, forward);
+/* Away from the tick, where `stacked` bytes lie. Every event from there on is the end of a block
+ * that was live there, or of one that begins on this side. Returns the height of this side. */
+static int64_t walk(rp_packer *p, uint32_t tick, bool forward, int64_t stacked, bool best_fit) {
+    const rp_lifetimes *l = p->lifetimes;
+    const event *events = p->events[forward];
+    const size_t count = 2 * l->block_count;
+    const size_t first = first_event(events, count, forward ? (uint64_t)tick + 1 : l->ticks - tick);
     p->hole_count = 0;
-    p->top = stacked_height;
-    spend(p, SORTING * count);
-    for (size_t i = 0; i < count; i++) {
-        const event *e = &p->events[i];
-        int64_t *offset = &p->offsets[e->block];
-        if (e->begins)
-            *offset = allocate(p, e->bytes, best_fit);
+    p->top = stacked;
+    for (size_t i = first; i < count; i++) {
+        const uint32_t block = p->by_length[events[i] & EVENT_RANK];
+        int64_t *offset = &p->offsets[block];
+        if ((events[i] & EVENT_BEGINS) != 0)
+            *offset = allocate(p, l->blocks[block].bytes, best_fit);
         else
-            release(p, *offset, *offset + e->bytes);
+            release(p, *offset, *offset + l->blocks[block].bytes);
         if (*offset < 0)
             return RP_PACK_FAILED;
     }
+    spend(p, 2 * (count - first));
     return p->top;
 }
 
