@@ -14,9 +14,8 @@ typedef struct rp_layout {
     int64_t live_peak_bytes;
 } rp_layout;
 
-/* Searches over packing orders until the arena equals the live peak or the effort (counted in
- * steps, never in seconds) is spent. The schedule must be valid. Depends on graph and schedule
- * alone. */
+/* Searches until the arena equals the live peak or the effort (counted in looks at blocks, never in
+ * seconds) is spent. The schedule must be valid. Depends on graph and schedule alone. */
 rp_status rp_layout_create(const rp_graph *graph, const rp_schedule *schedule, rp_layout *layout);
 void rp_layout_clear(rp_context *context, rp_layout *layout);
 

@@ -1,4 +1,4 @@
-/* The two packing engines. */
+/* Packing by sweeps. */
 #include "pack.h"
 
 #include <stdlib.h>
@@ -8,12 +8,6 @@
 typedef struct hole {
     int64_t low, high;
 } hole;
-
-/* In order: addresses that are taken for a while. */
-typedef struct rectangle {
-    uint32_t begin, end;
-    int64_t low, high;
-} rectangle;
 
 /* In a sweep a block begins or ends: from the highest bits down the time (32 bits, counted in the
  * direction of the walk), whether it begins, and the rank of the block (31 bits). Sorted as numbers
@@ -27,16 +21,14 @@ typedef uint64_t event;
 struct rp_packer {
     rp_context *context;
     const rp_lifetimes *lifetimes;
-    uint64_t effort;
+    uint64_t *effort;
     int64_t *offsets;
     hole *holes; /* ascending */
     size_t hole_count;
     int64_t top;
-    uint32_t *by_length;   /* blocks by rank: falling length, then bytes */
-    uint32_t *by_end;      /* blocks by falling end */
-    event *events[2];      /* backward and forward */
-    rectangle *rectangles; /* ascending low */
-    size_t rectangle_count;
+    uint32_t *by_length; /* blocks by rank: falling length, then bytes */
+    uint32_t *by_end;    /* blocks by falling end */
+    event *events[2];    /* backward and forward */
 };
 
 /* ---- Sorting what sweeps need ---- */
@@ -94,7 +86,7 @@ static void sort_events(rp_packer *p) {
     }
 }
 
-rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, uint64_t effort) {
+rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, uint64_t *effort) {
     const size_t n = lifetimes->block_count;
     rp_packer *p = n <= EVENT_RANK ? rp_alloc(context, 1, sizeof *p) : NULL;
     if (p == NULL)
@@ -108,9 +100,8 @@ rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, 
     p->by_end = rp_resize(context, NULL, n, sizeof *p->by_end);
     p->events[0] = rp_resize(context, NULL, n, 2 * sizeof *p->events[0]);
     p->events[1] = rp_resize(context, NULL, n, 2 * sizeof *p->events[1]);
-    p->rectangles = rp_resize(context, NULL, lifetimes->piece_count, sizeof *p->rectangles);
     if (p->offsets == NULL || p->holes == NULL || p->by_length == NULL || p->by_end == NULL ||
-        p->events[0] == NULL || p->events[1] == NULL || p->rectangles == NULL || !sort_blocks(p)) {
+        p->events[0] == NULL || p->events[1] == NULL || !sort_blocks(p)) {
         rp_packer_destroy(p);
         return NULL;
     }
@@ -127,12 +118,7 @@ void rp_packer_destroy(rp_packer *packer) {
     rp_free(packer->context, packer->by_end);
     rp_free(packer->context, packer->events[0]);
     rp_free(packer->context, packer->events[1]);
-    rp_free(packer->context, packer->rectangles);
     rp_free(packer->context, packer);
-}
-
-uint64_t rp_packer_effort(const rp_packer *packer) {
-    return packer->effort;
 }
 
 const int64_t *rp_packer_offsets(const rp_packer *packer) {
@@ -140,7 +126,7 @@ const int64_t *rp_packer_offsets(const rp_packer *packer) {
 }
 
 static void spend(rp_packer *p, size_t looks) {
-    p->effort = p->effort > looks ? p->effort - looks : 0;
+    *p->effort = *p->effort > looks ? *p->effort - looks : 0;
 }
 
 /* ---- Sweep: a heap ---- */
@@ -153,7 +139,7 @@ static void remove_hole(rp_packer *p, size_t i) {
 /* The hole to use, or hole_count. */
 static size_t choose_hole(rp_packer *p, int64_t bytes, bool best_fit) {
     size_t best = p->hole_count;
-    if (p->effort == 0)
+    if (*p->effort == 0)
         return best;
     for (size_t i = 0; i < p->hole_count; i++) {
         const int64_t size = p->holes[i].high - p->holes[i].low;
@@ -285,73 +271,4 @@ int64_t rp_pack_sweep(rp_packer *packer, uint32_t tick, rp_pack_stack stack, boo
     const int64_t after = walk(packer, tick, true, height, best_fit);
     const int64_t before = walk(packer, tick, false, height, best_fit);
     return after > before ? after : before;
-}
-
-/* ---- In order ---- */
-
-/* The lowest address from `from` on where `piece` meets nothing. Rectangles are looked at from the
- * lowest to the highest, so that the first gap that is wide enough is the one. */
-static int64_t lowest_place(rp_packer *p, const rp_piece *piece, int64_t from) {
-    const rectangle *r = p->rectangles;
-    int64_t place = from;
-    size_t i = 0;
-    for (; i < p->rectangle_count; i++) {
-        if (r[i].begin >= piece->end || r[i].end <= piece->begin || r[i].high <= place)
-            continue;
-        if (r[i].low - place >= piece->bytes)
-            break;
-        place = r[i].high;
-    }
-    spend(p, i);
-    return place;
-}
-
-static void add_rectangle(rp_packer *p, rectangle fresh) {
-    size_t low = 0, high = p->rectangle_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (p->rectangles[middle].low < fresh.low)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(p->rectangles + low + 1, p->rectangles + low,
-            (p->rectangle_count - low) * sizeof fresh);
-    p->rectangles[low] = fresh;
-    p->rectangle_count++;
-}
-
-/* All pieces of a block have the same address: raise it until each of them is content. */
-static int64_t place_block(rp_packer *p, const rp_block *block) {
-    const rp_piece *pieces = p->lifetimes->pieces + block->pieces.begin;
-    int64_t place = lowest_place(p, &pieces[0], 0);
-    for (size_t content = 1, i = 1; content < block->pieces.count;) {
-        const int64_t raised = lowest_place(p, &pieces[i], place);
-        content = raised == place ? content + 1 : 1;
-        place = raised;
-        i = (i + 1) % block->pieces.count;
-    }
-    return place;
-}
-
-int64_t rp_pack_in_order(rp_packer *packer, const uint32_t *order, int64_t limit) {
-    const rp_lifetimes *l = packer->lifetimes;
-    int64_t height = 0;
-    packer->rectangle_count = 0;
-    for (size_t i = 0; i < l->block_count; i++) {
-        const rp_block *block = &l->blocks[order[i]];
-        const int64_t place = place_block(packer, block);
-        int64_t top = 0;
-        if (!rp_checked_add(place, block->bytes, &top) || top > limit || packer->effort == 0)
-            return RP_PACK_FAILED;
-        if (top > height)
-            height = top;
-        packer->offsets[order[i]] = place;
-        for (size_t k = 0; k < block->pieces.count; k++) {
-            const rp_piece *piece = &l->pieces[block->pieces.begin + k];
-            add_rectangle(packer,
-                          (rectangle){piece->begin, piece->end, place, place + piece->bytes});
-        }
-    }
-    return height;
 }
