@@ -80,25 +80,26 @@ static rp_status fill(rp_search *s, const rp_drops *from, const offer *o, const 
     return status;
 }
 
-rp_status rp_search_climb(rp_search *s, const rp_drops *from, int64_t step, int64_t top) {
+rp_status rp_search_climb(rp_search *s, const rp_drops *from, size_t top, size_t patience) {
     rp_context *const context = s->graph->context;
     offer o = {0};
     rp_knapsack k = {0};
     rp_drops drops = {0};
     bool within = false;
     rp_status status = rp_search_expand(s, from, RP_NO_LIMITS, &within);
-    const int64_t peak = s->x.peak;
-    if (status == RP_OK && within)
+    const int64_t peak = s->x.peak, room = rp_shelf_target(&s->shelf, top) - peak;
+    if (status == RP_OK && within && room > 0)
         status = list_items(s, from, &o);
-    if (status == RP_OK && o.count > 0 && peak < top) {
-        status = rp_knapsack_create(context, o.items, o.count, top - peak, &k);
+    if (status == RP_OK && o.count > 0) {
+        status = rp_knapsack_create(context, o.items, o.count, room, &k);
         if (status == RP_OK)
             status = rp_drops_create(&s->x, &drops);
-        for (int64_t target = peak / step * step + step;
-             target <= top && status == RP_OK && s->effort > 0; target += step) {
+        for (size_t place = rp_shelf_find(&s->shelf, peak);
+             place <= top && status == RP_OK && s->effort > 0; place++) {
+            const int64_t target = rp_shelf_target(&s->shelf, place);
             status = fill(s, from, &o, &k, target - peak, target, &drops);
             if (status == RP_OK)
-                status = rp_search_refill(s, &drops, target);
+                status = rp_search_refill(s, &drops, target, patience);
         }
     }
     rp_drops_clear(context, &drops);

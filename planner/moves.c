@@ -6,6 +6,9 @@
 /* An input that is this many times smaller than the dropped value is carried on, not run again. */
 enum { SMALL_PART = 8 };
 
+/* Of more hot runs than that the sum is only bounded. */
+enum { MOST_SUMMED = 64 };
+
 /* ---- Looking into the schedule -------------------------------------------------------------- */
 
 /* The instance of the value that is the last to begin before run `at`, or RP_NONE. */
@@ -39,23 +42,38 @@ static uint32_t stage_of(const rp_expander *x, uint32_t run) {
     return run < x->run_count ? x->run_stage[run] : (uint32_t)x->graph->node_count;
 }
 
-/* The hot runs strictly between two runs: what `bytes` less would take off the excess, or, with
- * `more`, what as many more would add. */
-static int64_t sum_hot(const rp_survey *s, uint32_t before, uint32_t after, int64_t bytes,
-                       bool more) {
+/* How many hot runs lie before `run`. */
+static size_t count_hot(const rp_survey *s, uint32_t run) {
     size_t low = 0, high = s->hot_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (s->hot[middle] <= before)
+        if (s->hot[middle] < run)
             low = middle + 1;
         else
             high = middle;
     }
-    int64_t sum = 0;
-    for (; low < s->hot_count && s->hot[low] < after; low++) {
-        const int64_t over = s->x->run_live[s->hot[low]] - s->level;
-        if (__builtin_add_overflow(sum, more || over > bytes ? bytes : over, &sum))
-            return INT64_MAX;
+    return low;
+}
+
+/* The hot runs strictly between two runs: what `bytes` less would take off the excess, or, with
+ * `more`, what as many more would add. Where there are many of them it is a bound. */
+static int64_t sum_hot(const rp_survey *s, uint32_t before, uint32_t after, int64_t bytes,
+                       bool more) {
+    const size_t begin = count_hot(s, before + 1), end = count_hot(s, after);
+    int64_t all = 0, sum = 0;
+    if (begin >= end)
+        return 0;
+    if (__builtin_mul_overflow(bytes, (int64_t)(end - begin), &all))
+        all = INT64_MAX / 4;
+    if (more)
+        return all;
+    if (end - begin > MOST_SUMMED) {
+        const int64_t over = s->hot_over[end] - s->hot_over[begin];
+        return over < all ? over : all;
+    }
+    for (size_t i = begin; i < end; i++) {
+        const int64_t over = s->x->run_live[s->hot[i]] - s->level;
+        sum += over < bytes ? over : bytes;
     }
     return sum;
 }

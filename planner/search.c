@@ -7,6 +7,7 @@
 
 enum {
     BEST_TRIED = 4,    /* moves whose exact effect is compared before one is taken */
+    MOST_MISSED = 2,   /* moves in a row that are no good before the next survey */
     MOST_TRIED = 48,   /* moves tried before a descent is given up */
     KINDS_SHALLOW = 2, /* without the transient ones */
 };
@@ -51,6 +52,7 @@ void rp_search_clear(rp_search *search) {
     rp_free(context, search->ranked);
     rp_free(context, search->undo);
     rp_schedule_clear(context, &search->schedule);
+    rp_shelf_clear(&search->shelf);
     rp_survey_clear(&search->survey);
     rp_expander_clear(&search->x);
     *search = (rp_search){0};
@@ -60,6 +62,8 @@ rp_status rp_search_expand(rp_search *s, const rp_drops *drops, rp_limits limits
     const rp_expander *x = &s->x;
     rp_status status = rp_expander_run(&s->x, drops, limits, within);
     s->effort -= (int64_t)x->run_count;
+    if (status == RP_OK && *within)
+        status = rp_shelf_offer(&s->shelf, x, drops);
     if (status != RP_OK || !*within ||
         !rp_candidates_wants(s->set,
                              (rp_candidate){x->peak, x->cost, x->run_count - s->graph->node_count}))
@@ -108,6 +112,21 @@ static rp_status take_back(rp_search *s, rp_drops *drops, bool added) {
     return status;
 }
 
+/* splitmix64: the same numbers everywhere. */
+static uint32_t next_random(rp_search *s, uint32_t limit) {
+    uint64_t z = s->random += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)(((z ^ (z >> 31)) >> 32) * limit >> 32);
+}
+
+static int64_t blur(rp_search *s, int64_t cost) {
+    if (s->noise == 0 || cost <= 0)
+        return cost;
+    const int64_t part = cost / 128 * (int64_t)(s->noise * 128 / 100);
+    return cost - part + part / 64 * (int64_t)next_random(s, 128);
+}
+
 static rp_status rank(rp_search *s, size_t *count, ranked move) {
     if (!rp_reserve(s->graph->context, &s->ranked, &s->ranked_capacity, *count + 1,
                     sizeof *s->ranked))
@@ -149,7 +168,8 @@ static rp_status rank_drops(rp_search *s, size_t *count) {
             bool fits = false;
             rp_status status = rp_survey_drop(&s->survey, w, kind, scratch, &fits);
             if (status == RP_OK && fits)
-                status = rank(s, count, (ranked){(uint32_t)w, kind, scratch->cost, scratch->bytes});
+                status = rank(s, count,
+                              (ranked){(uint32_t)w, kind, blur(s, scratch->cost), scratch->bytes});
             if (status != RP_OK)
                 return status;
         }
@@ -203,6 +223,43 @@ static rp_status try_moves(rp_search *s, rp_drops *drops, int64_t target, size_t
     return RP_OK;
 }
 
+/* Takes the best move, and of those ranked behind it the ones that turn out nearly as good: many
+ * layers need the same. */
+static rp_status take_moves(rp_search *s, rp_drops *drops, int64_t target, size_t best,
+                            size_t count, bool *within) {
+    const trial *first = &s->trials[best];
+    int64_t peak = s->x.peak, cost = 0, excess = 0;
+    bool current = false; /* the expander shows the decisions */
+    rp_status status = apply(s, drops, &first->move, true);
+    for (size_t i = best, missed = 0; status == RP_OK && missed < MOST_MISSED && s->effort > 0;) {
+        status = rp_search_expand(s, drops, (rp_limits){peak, INT64_MAX, target}, within);
+        if (status != RP_OK)
+            break;
+        const int64_t more = s->x.cost > cost ? s->x.cost - cost : 0, less = excess - s->x.excess;
+        current =
+            *within && (i == best || (less > 0 && rp_ratio_compare(more, less, first->cost / 4 * 5,
+                                                                   first->bytes) <= 0));
+        if (current) {
+            peak = s->x.peak;
+            cost = s->x.cost;
+            excess = s->x.excess;
+            missed = 0;
+        } else {
+            status = take_back(s, drops, true);
+            missed++;
+        }
+        if (++i >= count || peak <= target)
+            break;
+        if (status == RP_OK)
+            status = apply(s, drops, &s->trials[i].move, true);
+        if (s->undo_count == 0)
+            missed = MOST_MISSED;
+    }
+    if (status == RP_OK && !current)
+        status = rp_search_expand(s, drops, (rp_limits){INT64_MAX, INT64_MAX, target}, within);
+    return status;
+}
+
 rp_status rp_search_descend(rp_search *s, rp_drops *drops, int64_t target, bool *reached) {
     bool within = false;
     *reached = false;
@@ -220,16 +277,14 @@ rp_status rp_search_descend(rp_search *s, rp_drops *drops, int64_t target, bool 
         if (status == RP_OK)
             status = rank_drops(s, &count);
         count = count < MOST_TRIED ? count : MOST_TRIED;
-        s->effort -= 4 * (int64_t)s->x.run_count;
+        s->effort -= 3 * (int64_t)s->x.run_count + 8 * (int64_t)s->survey.wait_count;
         if (status == RP_OK)
             status = keep_moves(s, count);
         if (status == RP_OK)
             status = try_moves(s, drops, target, count, &best);
         if (status != RP_OK || best == count)
             break;
-        status = apply(s, drops, &s->trials[best].move, true);
-        if (status == RP_OK)
-            status = rp_search_expand(s, drops, (rp_limits){INT64_MAX, INT64_MAX, target}, &within);
+        status = take_moves(s, drops, target, best, count, &within);
     }
     return status;
 }
@@ -255,13 +310,13 @@ static rp_status rank_holds(rp_search *s, size_t *count) {
     return RP_OK;
 }
 
-/* Tries the first holds that seem to fit; takes the first that does. */
-static rp_status take_hold(rp_search *s, rp_drops *drops, int64_t target, size_t count,
-                           bool *taken) {
-    const int64_t room = target - s->x.peak, cost = s->x.cost;
+/* Tries the holds that seem to fit, in their order, and takes those that do. */
+static rp_status take_holds(rp_search *s, rp_drops *drops, int64_t target, size_t count,
+                            size_t patience, bool *taken) {
+    int64_t cost = s->x.cost, room = target - s->x.peak;
     size_t kept = 0;
     *taken = false;
-    for (size_t i = 0; i < count && kept < MOST_TRIED; i++) {
+    for (size_t i = 0; i < count && kept < patience; i++) {
         bool fits = false;
         if (s->ranked[i].bytes > room)
             continue;
@@ -273,34 +328,86 @@ static rp_status take_hold(rp_search *s, rp_drops *drops, int64_t target, size_t
     }
     for (size_t i = 0; i < kept && s->effort > 0; i++) {
         bool within = false;
+        if (s->trials[i].move.bytes > room)
+            continue;
         rp_status status = apply(s, drops, &s->trials[i].move, false);
         if (status == RP_OK && s->undo_count > 0)
             status = rp_search_expand(s, drops, (rp_limits){target, cost - 1, INT64_MAX}, &within);
+        if (status == RP_OK && !within)
+            status = take_back(s, drops, false);
         if (status != RP_OK)
             return status;
         if (within) {
             *taken = true;
-            return RP_OK;
+            cost = s->x.cost;
+            room = target - s->x.peak;
         }
-        status = take_back(s, drops, false);
-        if (status != RP_OK)
-            return status;
     }
     return RP_OK;
 }
 
-rp_status rp_search_refill(rp_search *s, rp_drops *drops, int64_t target) {
+rp_status rp_search_refill(rp_search *s, rp_drops *drops, int64_t target, size_t patience) {
+    patience = patience < MOST_TRIED ? patience : MOST_TRIED;
     bool within = false, taken = true;
-    rp_status status =
-        rp_search_expand(s, drops, (rp_limits){target, INT64_MAX, INT64_MAX}, &within);
-    while (status == RP_OK && within && taken && s->effort > 0) {
+    rp_status status = RP_OK;
+    while (status == RP_OK && taken && s->effort > 0) {
         size_t count = 0;
+        status = rp_search_expand(s, drops, (rp_limits){target, INT64_MAX, INT64_MAX}, &within);
+        if (status != RP_OK || !within)
+            break;
         status = rp_survey_read(&s->survey, drops, target);
         s->effort -= 2 * (int64_t)s->x.run_count;
         if (status == RP_OK)
             status = rank_holds(s, &count);
         if (status == RP_OK)
-            status = take_hold(s, drops, target, count, &taken);
+            status = take_holds(s, drops, target, count, patience, &taken);
     }
     return status;
+}
+
+/* ---- Disturbance ---------------------------------------------------------------------------- */
+
+/* Saves the replays among a few runs in a row. */
+static rp_status save_some(rp_search *s, rp_drops *drops) {
+    const uint32_t runs = (uint32_t)s->x.run_count;
+    const uint32_t again = runs - (uint32_t)s->graph->node_count;
+    if (again == 0)
+        return RP_OK;
+    uint32_t skip = next_random(s, again), length = 1u << next_random(s, 4);
+    rp_status status = RP_OK;
+    for (uint32_t run = 0; run < runs && length > 0 && status == RP_OK; run++) {
+        bool fits = false;
+        if (s->x.run_node[run] == s->x.run_stage[run])
+            continue;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        length--;
+        status = rp_survey_hold(&s->survey, run, &s->trials[0].move, &fits);
+        if (status == RP_OK && fits)
+            status = apply(s, drops, &s->trials[0].move, false);
+    }
+    return status;
+}
+
+static rp_status drop_some(rp_search *s, rp_drops *drops) {
+    bool fits = false;
+    rp_status status = rp_survey_list_waits(&s->survey, s->x.peak_run);
+    if (status != RP_OK || s->survey.wait_count == 0)
+        return status;
+    status = rp_survey_drop(&s->survey, next_random(s, (uint32_t)s->survey.wait_count),
+                            (int)next_random(s, RP_DROP_KINDS), &s->trials[0].move, &fits);
+    return status == RP_OK ? apply(s, drops, &s->trials[0].move, true) : status;
+}
+
+rp_status rp_search_disturb(rp_search *s, rp_drops *drops) {
+    bool within = false;
+    rp_status status = rp_search_expand(s, drops, RP_NO_LIMITS, &within);
+    if (status == RP_OK && within)
+        status = rp_survey_read(&s->survey, drops, INT64_MAX);
+    if (status != RP_OK || !within)
+        return status;
+    s->effort -= (int64_t)s->x.run_count;
+    return next_random(s, 3) > 0 ? save_some(s, drops) : drop_some(s, drops);
 }

@@ -3,6 +3,7 @@
 #ifndef REPRISE_PLANNER_SEARCH_H
 #define REPRISE_PLANNER_SEARCH_H
 
+#include "shelf.h"
 #include "strategy.h"
 #include "survey.h"
 
@@ -11,7 +12,10 @@ typedef struct rp_search {
     rp_candidates *set;
     rp_expander x;
     rp_survey survey;
+    rp_shelf shelf; /* empty until somebody creates it */
     int64_t effort; /* runs that may still be expanded; counted, never timed */
+    uint64_t random;
+    uint32_t noise; /* estimates of drops are off by up to this many percent, at random */
 
     struct rp_ranked *ranked; /* moves by their estimates */
     size_t ranked_capacity;
@@ -34,11 +38,17 @@ rp_status rp_search_expand(rp_search *search, const rp_drops *drops, rp_limits l
  * runs above it. `*reached`: it is; if not, the drops are those of the lowest excess found. */
 rp_status rp_search_descend(rp_search *search, rp_drops *drops, int64_t target, bool *reached);
 
-/* Removes drops that the room up to `target` makes needless, what saves most per byte first. */
-rp_status rp_search_refill(rp_search *search, rp_drops *drops, int64_t target);
+/* Removes drops that the room up to `target` makes needless, what saves most per byte first.
+ * `patience`: how many holds may fail in a row. */
+rp_status rp_search_refill(rp_search *search, rp_drops *drops, int64_t target, size_t patience);
 
-/* From decisions up: for peaks of `target` = their own peak, and then every `step` up to `top`, the
- * best holds that fit, offered each. The decisions stay as they are. */
-rp_status rp_search_climb(rp_search *search, const rp_drops *drops, int64_t step, int64_t top);
+/* A step away from a good schedule, to find a better one from there: a few replays in a row are
+ * saved although there is no room, or something that waits at the peak is dropped although there
+ * is. */
+rp_status rp_search_disturb(rp_search *search, rp_drops *drops);
+
+/* From decisions up: for every place of the shelf above their own peak up to `top`, the best holds
+ * that fit. The decisions stay as they are. */
+rp_status rp_search_climb(rp_search *search, const rp_drops *drops, size_t top, size_t patience);
 
 #endif

@@ -51,3 +51,48 @@ rp_status rp_segments_drop(const rp_expander *expander, const uint32_t *segment,
     rp_free(graph->context, last);
     return status;
 }
+
+/* first[segment]: the first backward node that reads an inner value of it; last_part[segment]. */
+static void find_turns(const rp_graph *graph, const uint32_t *segment, const uint32_t *part,
+                       uint32_t *first, uint32_t *last_part) {
+    for (size_t n = 0; n < graph->node_count; n++)
+        first[n] = RP_NONE;
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        const rp_value *value = &graph->values[v];
+        if (value->persistent || segment[value->writer] == RP_NONE || !is_inner(graph, v, segment))
+            continue;
+        const uint32_t *readers = rp_value_readers(graph, v);
+        for (size_t i = 0; i < value->readers.count; i++)
+            if (graph->nodes[readers[i]].phase == RP_BACKWARD &&
+                readers[i] < first[segment[value->writer]])
+                first[segment[value->writer]] = readers[i];
+    }
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (segment[n] != RP_NONE)
+            last_part[segment[n]] = part[n];
+}
+
+rp_status rp_segments_drop_parts(const rp_expander *expander, const uint32_t *segment,
+                                 const uint32_t *part, rp_drops *drops) {
+    const rp_graph *graph = expander->graph;
+    rp_status status = RP_OK;
+    uint32_t *first = rp_alloc(graph->context, graph->node_count, sizeof *first);
+    uint32_t *last_part = rp_alloc(graph->context, graph->node_count, sizeof *last_part);
+    if (first == NULL || last_part == NULL) {
+        status = rp_fail_memory(graph->context, "the segments of a schedule");
+        goto fail;
+    }
+    find_turns(graph, segment, part, first, last_part);
+    for (uint32_t v = 0; v < graph->value_count && status == RP_OK; v++) {
+        if (graph->values[v].persistent)
+            continue;
+        const uint32_t writer = graph->values[v].writer, of = segment[writer];
+        if (of != RP_NONE && first[of] != RP_NONE && part[writer] != last_part[of] &&
+            is_inner(graph, v, part))
+            status = rp_drops_add(expander, drops, v, first[of]);
+    }
+fail:
+    rp_free(graph->context, first);
+    rp_free(graph->context, last_part);
+    return status;
+}

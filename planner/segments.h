@@ -13,4 +13,10 @@ uint32_t rp_segments_find_blocks(const rp_graph *graph, uint32_t *block);
  * segment, or RP_NONE for one that is kept; nodes of one segment need not be neighbours. */
 rp_status rp_segments_drop(const rp_expander *expander, const uint32_t *segment, rp_drops *drops);
 
+/* Two levels: `part` divides the segments further, numbered in order. When backward reaches a
+ * segment and runs it again, only what its parts hand on is held; each part runs once more when
+ * backward reaches it. Adds to drops that rp_segments_drop made. */
+rp_status rp_segments_drop_parts(const rp_expander *expander, const uint32_t *segment,
+                                 const uint32_t *part, rp_drops *drops);
+
 #endif

@@ -1,47 +1,56 @@
-/* auto: the families of all strategies, and a search op by op. */
+/* auto: what all strategies by rule propose, and a search op by op that goes on from there. */
 #include "frontier.h"
+#include "lists.h"
 #include "segments.h"
-#include "strategy.h"
 
-/* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned
- * out. */
-enum { EFFORT = 16000000, MIN_TRIED = 8 };
+/* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned out,
+ * and a strategy alone may have a smaller peak than this finds. */
+enum { EFFORT = 400000, MIN_TRIED = 3 };
 
-/* A strategy that has nothing for this graph is none of auto's concern. */
-static rp_status forgive(rp_status status) {
-    return status == RP_NOT_APPLICABLE || status == RP_INFEASIBLE ? RP_OK : status;
+static rp_status expand(void *user, const rp_drops *drops) {
+    bool within = false;
+    return rp_search_expand(user, drops, RP_NO_LIMITS, &within);
 }
 
-/* Every N up to the number of blocks. */
-static rp_status propose_blocks(const rp_graph *graph, rp_candidates *set) {
-    const uint32_t blocks = rp_segments_find_blocks(graph, NULL);
-    const size_t affordable = EFFORT / (graph->node_count + 1);
+/* A strategy that does not apply is none of auto's concern. */
+static rp_status list(rp_search *search, rp_list list, uint32_t argument, rp_drops *drops) {
+    const rp_status status = list(&search->x, argument, drops, (rp_sink){expand, search});
+    return status == RP_NOT_APPLICABLE ? RP_OK : status;
+}
+
+static rp_status list_all(rp_search *search, rp_drops *drops) {
+    const uint32_t blocks = rp_segments_find_blocks(search->graph, NULL);
+    const size_t affordable = EFFORT / (search->graph->node_count + 1);
     const uint32_t tried = (uint32_t)(affordable < MIN_TRIED ? MIN_TRIED : affordable);
     rp_status status = RP_OK;
     for (uint32_t i = 1; i <= tried && i <= blocks && status == RP_OK; i++) {
         const uint32_t n = tried >= blocks ? i : (uint32_t)((uint64_t)blocks * i / tried);
-        status = forgive(rp_propose_uniform(graph, n, set));
+        status = list(search, rp_uniform_list, n, drops);
         if (status == RP_OK)
-            status = forgive(rp_propose_block(graph, n, set));
+            status = list(search, rp_block_list, n, drops);
+        if (status == RP_OK)
+            status = list(search, rp_nested_list, n, drops);
     }
-    return status;
+    if (status == RP_OK)
+        status = list(search, rp_sqrt_list, 0, drops);
+    return status == RP_OK ? list(search, rp_selective_list, 0, drops) : status;
 }
 
 rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
-    rp_expander expander;
-    rp_status status = rp_expander_create(graph, &expander);
+    rp_search search;
+    rp_drops drops = {0};
+    rp_status status = rp_search_create(graph, set, rp_frontier_effort(graph), &search);
     if (status != RP_OK) /* a mark that cannot be honoured */
         return status;
-    rp_expander_clear(&expander);
-    status = forgive(rp_propose_keep_all(graph, 0, set));
+    status = rp_frontier_begin(&search);
     if (status == RP_OK)
-        status = propose_blocks(graph, set);
+        status = rp_drops_create(&search.x, &drops);
     if (status == RP_OK)
-        status = forgive(rp_propose_sqrt(graph, 0, set));
+        status = list_all(&search, &drops);
     if (status == RP_OK)
-        status = forgive(rp_propose_selective(graph, 0, set));
-    if (status == RP_OK)
-        status = rp_frontier_propose(graph, rp_frontier_effort(graph), set);
+        status = rp_frontier_explore(&search);
+    rp_drops_clear(graph->context, &drops);
+    rp_search_clear(&search);
     return status;
 }

@@ -2,14 +2,13 @@
  * first; with attention in separate nodes that is its core. The family is the prefixes of that
  * order over the nodes whose outputs wait from forward to backward: as much as the budget asks
  * for. */
-#include "expand.h"
-#include "strategy.h"
+#include "lists.h"
 #include "wide.h"
 
 #include <stdlib.h>
 
 /* Effort: schedules tried x nodes. With more nodes than that the prefixes are thinned out. */
-enum { EFFORT = 8000000, MIN_TRIED = 6 };
+enum { EFFORT = 200000, MIN_TRIED = 6 };
 
 /* A forward node whose outputs may be dropped at the turn. */
 typedef struct choice {
@@ -58,44 +57,42 @@ static rp_status drop_outputs(const rp_expander *x, uint32_t node, rp_drops *dro
     return status;
 }
 
-static rp_status propose(rp_expander *x, rp_drops *drops, const choice *choices, size_t count,
-                         rp_candidates *set) {
+static rp_status list_prefixes(const rp_expander *x, const choice *choices, size_t count,
+                               rp_drops *drops, rp_sink sink) {
     const size_t affordable = EFFORT / (x->graph->node_count + 1);
     const size_t tried = affordable < MIN_TRIED ? MIN_TRIED : affordable;
-    rp_status status = rp_candidates_offer_drops(set, x, drops);
+    rp_status status = rp_drops_reset(x, drops);
+    if (status == RP_OK)
+        status = sink.take(sink.user, drops);
     size_t done = 0;
     for (size_t i = 1; i <= tried && i <= count && status == RP_OK; i++) {
         const size_t prefix = tried >= count ? i : count * i / tried;
         for (; done < prefix && status == RP_OK; done++)
             status = drop_outputs(x, choices[done].node, drops);
         if (status == RP_OK)
-            status = rp_candidates_offer_drops(set, x, drops);
+            status = sink.take(sink.user, drops);
     }
     return status;
 }
 
-rp_status rp_propose_selective(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
+rp_status rp_selective_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                            rp_sink sink) {
     (void)argument;
+    const rp_graph *graph = expander->graph;
     if (graph->last_forward == RP_NONE || graph->first_backward == RP_NONE ||
         graph->last_forward > graph->first_backward)
         return rp_fail(graph->context, RP_NOT_APPLICABLE,
                        "selective looks at what waits from the forward to the backward phase, but "
                        "the graph is not one behind the other");
-    rp_expander expander;
-    rp_drops drops = {0};
-    choice *choices = NULL;
-    rp_status status = rp_expander_create(graph, &expander);
-    if (status != RP_OK)
-        return status;
-    choices = rp_alloc(graph->context, graph->node_count, sizeof *choices);
+    choice *choices = rp_alloc(graph->context, graph->node_count, sizeof *choices);
     if (choices == NULL)
-        status = rp_fail_memory(graph->context, "the order of a selective recompute");
-    if (status == RP_OK)
-        status = rp_drops_create(&expander, &drops);
-    if (status == RP_OK)
-        status = propose(&expander, &drops, choices, list_choices(&expander, choices), set);
-    rp_drops_clear(graph->context, &drops);
+        return rp_fail_memory(graph->context, "the order of a selective recompute");
+    const size_t count = list_choices(expander, choices);
+    const rp_status status = list_prefixes(expander, choices, count, drops, sink);
     rp_free(graph->context, choices);
-    rp_expander_clear(&expander);
     return status;
+}
+
+rp_status rp_propose_selective(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
+    return rp_propose_list(graph, rp_selective_list, argument, set);
 }

@@ -2,12 +2,12 @@
  * cut is held, the rest of a segment runs again. The family goes over the number of segments,
  * balanced by saved bytes and by cost, so that it fits itself to the budget. Of the moments near a
  * balanced cut the one that the fewest bytes cross is taken: this finds the seams of layers. */
+#include "lists.h"
 #include "segments.h"
-#include "strategy.h"
 #include "wide.h"
 
 /* Effort: schedules tried x nodes. With more nodes than that the family is thinned out. */
-enum { EFFORT = 8000000, MIN_TRIED = 6 };
+enum { EFFORT = 200000, MIN_TRIED = 6 };
 
 typedef struct forward {
     uint32_t *nodes; /* in order */
@@ -129,8 +129,9 @@ static void cut_forward(const rp_graph *graph, forward *f, const int64_t *weight
     }
 }
 
-static rp_status propose(const rp_graph *graph, rp_expander *expander, rp_drops *drops, forward *f,
-                         rp_candidates *set) {
+static rp_status list_counts(const rp_expander *expander, forward *f, rp_drops *drops,
+                             rp_sink sink) {
+    const rp_graph *graph = expander->graph;
     uint32_t most = 2; /* segments: beyond twice the square root they are too short to save */
     while (most < f->count && (uint64_t)most * most < 4 * (uint64_t)f->count)
         most++;
@@ -151,31 +152,28 @@ static rp_status propose(const rp_graph *graph, rp_expander *expander, rp_drops 
             if (status == RP_OK)
                 status = rp_segments_drop(expander, f->segment, drops);
             if (status == RP_OK)
-                status = rp_candidates_offer_drops(set, expander, drops);
+                status = sink.take(sink.user, drops);
         }
     }
     return status;
 }
 
-rp_status rp_propose_sqrt(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
+rp_status rp_sqrt_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                       rp_sink sink) {
     (void)argument;
+    const rp_graph *graph = expander->graph;
     if (graph->last_forward == RP_NONE || graph->first_backward == RP_NONE)
         return rp_fail(graph->context, RP_NOT_APPLICABLE,
                        "sqrt cuts what waits between forward and backward, but there is no %s node",
                        graph->last_forward == RP_NONE ? "forward" : "backward");
     forward f = {0};
-    rp_expander expander;
-    rp_drops drops = {0};
-    rp_status status = rp_expander_create(graph, &expander);
-    if (status != RP_OK)
-        return status;
-    status = make_forward(graph, &f);
+    rp_status status = make_forward(graph, &f);
     if (status == RP_OK)
-        status = rp_drops_create(&expander, &drops);
-    if (status == RP_OK)
-        status = propose(graph, &expander, &drops, &f, set);
-    rp_drops_clear(graph->context, &drops);
+        status = list_counts(expander, &f, drops, sink);
     clear_forward(graph->context, &f);
-    rp_expander_clear(&expander);
     return status;
+}
+
+rp_status rp_propose_sqrt(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
+    return rp_propose_list(graph, rp_sqrt_list, argument, set);
 }

@@ -22,9 +22,9 @@ void rp_survey_clear(rp_survey *survey) {
     if (survey->x == NULL)
         return;
     rp_context *const context = survey->x->graph->context;
-    void *const blocks[] = {survey->use_begin, survey->uses,  survey->earlier,   survey->newest,
-                            survey->hot,       survey->waits, survey->node_mark, survey->list,
-                            survey->run_mark,  survey->others};
+    void *const blocks[] = {survey->use_begin, survey->uses,   survey->earlier,   survey->newest,
+                            survey->hot,       survey->waits,  survey->node_mark, survey->list,
+                            survey->run_mark,  survey->others, survey->hot_over};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         rp_free(context, blocks[i]);
     *survey = (rp_survey){0};
@@ -48,6 +48,8 @@ static bool reserve(rp_survey *s) {
         !rp_reserve(context, &s->earlier, &s->earlier_capacity, x->made_count,
                     sizeof *s->earlier) ||
         !rp_reserve(context, &s->hot, &s->hot_capacity, x->run_count, sizeof *s->hot) ||
+        !rp_reserve(context, &s->hot_over, &s->over_capacity, x->run_count + 1,
+                    sizeof *s->hot_over) ||
         !rp_reserve(context, &s->run_mark, &s->run_mark_capacity, x->run_count,
                     sizeof *s->run_mark))
         return false;
@@ -97,9 +99,15 @@ rp_status rp_survey_read(rp_survey *s, const rp_drops *drops, int64_t level) {
     forget_newest(s);
     index_uses(s, true);
     s->hot_count = 0;
-    for (uint32_t run = 0; run < x->run_count; run++)
-        if (x->run_live[run] > level)
-            s->hot[s->hot_count++] = run;
+    s->hot_over[0] = 0;
+    for (uint32_t run = 0; run < x->run_count; run++) {
+        if (x->run_live[run] <= level)
+            continue;
+        s->hot[s->hot_count++] = run;
+        if (__builtin_add_overflow(s->hot_over[s->hot_count - 1], x->run_live[run] - level,
+                                   &s->hot_over[s->hot_count]))
+            s->hot_over[s->hot_count] = INT64_MAX;
+    }
     return RP_OK;
 }
 

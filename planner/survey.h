@@ -16,6 +16,7 @@ typedef struct rp_survey {
         *newest;   /* the instance of the same value before each; the last of a value */
     uint32_t *hot; /* runs above the level, ascending */
     size_t hot_count;
+    int64_t *hot_over; /* bytes above the level, summed over the hot runs before each */
 
     uint32_t at; /* the run whose waits are listed */
     rp_wait *waits;
@@ -27,7 +28,8 @@ typedef struct rp_survey {
     uint32_t *list;                       /* its nodes or runs */
     size_t list_count;
 
-    size_t use_capacity, begin_capacity, earlier_capacity, hot_capacity, other_capacity;
+    size_t use_capacity, begin_capacity, earlier_capacity, hot_capacity, over_capacity;
+    size_t other_capacity;
     size_t run_mark_capacity, list_capacity;
 } rp_survey;
 

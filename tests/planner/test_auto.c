@@ -40,7 +40,7 @@ static void check_chain(const int64_t *sizes, uint32_t length, const int64_t (*r
 }
 
 static void test_PL_04_quality_against_brute_force(void) {
-    static const int64_t even[][2] = {{7, 7},  {8, 6},  {9, 5},  {10, 4},
+    static const int64_t even[][2] = {{6, 8},  {7, 7},  {8, 6},  {9, 5}, {10, 4},
                                       {11, 3}, {12, 2}, {13, 1}, {14, 0}};
     static const int64_t sizes[] = {1, 1, 8, 1, 1, 8, 1, 1, 8, 1};
     static const int64_t uneven[][2] = {{19, 6}, {20, 5}, {21, 4}, {22, 3},

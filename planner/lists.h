@@ -1,0 +1,36 @@
+/* The decisions that the strategies by rule propose: each goes through its sets of drops and hands
+ * them to a sink. The strategies alone offer what comes; auto also searches on from there. */
+#ifndef REPRISE_PLANNER_LISTS_H
+#define REPRISE_PLANNER_LISTS_H
+
+#include "expand.h"
+#include "strategy.h"
+
+typedef struct rp_sink {
+    rp_status (*take)(void *user, const rp_drops *drops);
+    void *user;
+} rp_sink;
+
+/* `drops` is scratch. RP_NOT_APPLICABLE says what the strategy needs and the graph lacks. */
+typedef rp_status (*rp_list)(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                             rp_sink sink);
+
+rp_status rp_uniform_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                          rp_sink sink);
+rp_status rp_block_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                        rp_sink sink);
+rp_status rp_sqrt_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                       rp_sink sink);
+rp_status rp_selective_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                            rp_sink sink);
+
+/* Segments of `argument` blocks on two levels: no strategy of its own, but where auto begins below
+ * the others. */
+rp_status rp_nested_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                         rp_sink sink);
+
+/* Offers everything that is listed. */
+rp_status rp_propose_list(const rp_graph *graph, rp_list list, uint32_t argument,
+                          rp_candidates *set);
+
+#endif
