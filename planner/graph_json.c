@@ -110,7 +110,7 @@ static rp_status read_value(rp_graph *graph, size_t index, const json_t *object,
     int kind = 0;
     set_place(&place, "values", index, object);
     if (!json_is_object(object))
-        return rp_json_fail(&place, "", "must be an object");
+        return rp_json_fail(&place, "it", "must be an object");
     const json_t *base = json_object_get(object, "alias_of");
     if (base != NULL && !json_is_null(base)) {
         if (!json_is_integer(base))
@@ -152,7 +152,7 @@ static rp_status read_node(rp_graph *graph, size_t index, const json_t *object, 
     int phase = 0, mark = RP_MARK_AUTO;
     set_place(&place, "nodes", index, object);
     if (!json_is_object(object))
-        return rp_json_fail(&place, "", "must be an object");
+        return rp_json_fail(&place, "it", "must be an object");
     rp_status status = check_name(&place, object, "name");
     if (status == RP_OK)
         status = check_name(&place, object, "block");
