@@ -104,8 +104,9 @@ rp_tensor rp_slice(rp_tape *tape, rp_tensor x, int dimension, int64_t start, int
     if (d < 0 || d >= rank || start < 0 || length < 0 || length > info.shape.dims[d] ||
         start > info.shape.dims[d] - length) {
         char text[RP_SHAPE_TEXT];
-        return rp_tape_fail(tape, RP_BAD_SHAPE, "slice: [%lld, %lld) of dimension %d of %s",
-                            (long long)start, (long long)start + (long long)length, dimension,
+        return rp_tape_fail(tape, RP_BAD_SHAPE,
+                            "slice: %lld elements from %lld on do not lie in dimension %d of %s",
+                            (long long)length, (long long)start, dimension,
                             rp_tensor_text(&info, text));
     }
     bool contiguous = true;
@@ -131,11 +132,8 @@ rp_tensor rp_concat(rp_tape *tape, const rp_tensor *tensors, size_t count, int d
         return RP_NO_TENSOR;
     if (tensors == NULL || count == 0)
         return rp_tape_fail(tape, RP_INVALID_ARGUMENT, "concat: at least one tensor is needed");
-    rp_tensor_info info;
-    if (!rp_tape_info(tape, "concat", tensors[0], &info))
-        return RP_NO_TENSOR;
     rp_op_params params;
     memset(&params, 0, sizeof params);
-    params.concat.dimension = dimension < 0 ? dimension + info.shape.rank : dimension;
+    params.concat.dimension = dimension;
     return rp_tape_record(tape, RP_OP_CONCAT, &params, tensors, count, 0);
 }

@@ -1,4 +1,5 @@
 /* Recording: what is checked, how failures stick, names, blocks, marks, and which ops are views. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,13 +231,35 @@ static void test_what_moves_nothing_is_a_view(void) {
     check_shape(rp_slice(tape, x, -1, 1, 2), RP_SHAPE(4, 2));
     RP_CHECK_OK(context, rp_tape_status(tape));
     close_tape();
-    for (int i = 0; i < 6; i++) {
-        const int64_t slices[6][3] = {{0, 3, 2}, {2, 0, 1},  {0, -1, 2},
-                                      {0, 5, 0}, {1, 0, -1}, {-3, 0, 1}};
+    for (int i = 0; i < 8; i++) {
+        const int64_t slices[8][3] = {
+            {0, 3, 2},  {2, 0, 1},  {0, -1, 2},        {0, 5, 0},
+            {1, 0, -1}, {-3, 0, 1}, {0, INT64_MAX, 1}, {1, INT64_MIN, INT64_MIN}};
         open_tape();
         rp_slice(tape, x, (int)slices[i][0], slices[i][1], slices[i][2]);
         RP_CHECK_STATUS(context, rp_tape_status(tape), RP_BAD_SHAPE);
         RP_CHECK_MESSAGE(context, "slice");
+        close_tape();
+    }
+}
+
+/* From -rank to rank - 1, for concat as for slice and transpose. */
+static void test_dimensions_of_concat_are_checked_as_given(void) {
+    open_tape();
+    const rp_tensor parts[] = {x, x};
+    check_shape(rp_concat(tape, parts, 2, -1), RP_SHAPE(4, 12));
+    check_shape(rp_concat(tape, parts, 2, -2), RP_SHAPE(8, 6));
+    RP_CHECK_OK(context, rp_tape_status(tape));
+    close_tape();
+    const int wrong[] = {-3, -4, 2, INT_MIN, INT_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        open_tape();
+        char dimension[32];
+        snprintf(dimension, sizeof dimension, "dimension %d", wrong[i]);
+        const rp_tensor two[] = {x, x};
+        RP_CHECK_EQUAL(rp_concat(tape, two, 2, wrong[i]).id, 0);
+        RP_CHECK_STATUS(context, rp_tape_status(tape), RP_INVALID_ARGUMENT);
+        RP_CHECK_MESSAGE(context, dimension);
         close_tape();
     }
 }
@@ -363,6 +386,7 @@ static const rp_test tests[] = {
     RP_TEST(test_marks_are_for_nodes),
     RP_TEST(test_reshape_resolves_one_open_dimension),
     RP_TEST(test_what_moves_nothing_is_a_view),
+    RP_TEST(test_dimensions_of_concat_are_checked_as_given),
     RP_TEST(test_dropout_of_nothing_is_its_input),
     RP_TEST(test_ME_18_sizes_beyond_63_bits_are_refused),
     RP_TEST(test_names_blocks_and_marks_reach_the_graph),
