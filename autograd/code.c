@@ -3,9 +3,19 @@
 
 #include <string.h>
 
+/* A dimension of 0 hides how large the others are, which ops multiply among themselves. */
 bool rp_code_info_bytes(const rp_tensor_info *info, int64_t *bytes) {
-    const int64_t count = rp_shape_count(info->shape);
-    return rp_checked_multiply(count, (int64_t)rp_dtype_bytes(info->dtype), bytes);
+    rp_shape shape = info->shape;
+    bool empty = false;
+    for (int i = 0; i < shape.rank && i < RP_MAX_RANK; i++)
+        if (shape.dims[i] == 0) {
+            empty = true;
+            shape.dims[i] = 1;
+        }
+    if (!rp_checked_multiply(rp_shape_count(shape), (int64_t)rp_dtype_bytes(info->dtype), bytes))
+        return false;
+    *bytes = empty ? 0 : *bytes;
+    return true;
 }
 
 bool rp_code_info_equal(const rp_tensor_info *a, const rp_tensor_info *b) {

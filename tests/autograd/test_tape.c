@@ -282,6 +282,11 @@ static void test_ME_18_sizes_beyond_63_bits_are_refused(void) {
     RP_CHECK_STATUS(context, rp_tape_status(tape), RP_BAD_SHAPE);
     RP_CHECK_MESSAGE(context, "huge");
     close_tape();
+    open_tape(); /* nothing is in it, but ops multiply some of its dimensions */
+    rp_input(tape, "hidden", RP_F32, RP_SHAPE(1, 4, INT64_C(1) << 40, INT64_C(1) << 40, 0));
+    RP_CHECK_STATUS(context, rp_tape_status(tape), RP_BAD_SHAPE);
+    RP_CHECK_MESSAGE(context, "hidden");
+    close_tape();
     open_tape(); /* two factors that fit, and a product that does not */
     const rp_tensor tall = rp_input(tape, "tall", RP_F32, RP_SHAPE(INT64_C(1) << 40, 1));
     const rp_tensor wide = rp_parameter(tape, "wide", RP_F32, RP_SHAPE(1, INT64_C(1) << 30));
