@@ -59,9 +59,11 @@ rp_tensor rp_silu(rp_tape *tape, rp_tensor x) {
 }
 
 rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p) {
-    if (!rp_tape_accepts(tape, "dropout", &x, 1, 0))
+    rp_tensor_info info;
+    if (!rp_tape_info(tape, "dropout", x, &info))
         return RP_NO_TENSOR;
-    if (p == 0.0f) { /* nothing to do: no node, and no number of a random op */
+    if (p == 0.0f &&
+        info.dtype == RP_F32) { /* nothing to do: no node, and no number of a random op */
         tape->next_name = 0;
         return x;
     }
@@ -109,11 +111,15 @@ rp_tensor rp_sum(rp_tape *tape, rp_tensor x) {
     return record(tape, RP_OP_SUM, &params, x, x, 1);
 }
 
-/* The mean of nothing is 0, as the sum. */
+/* The mean of nothing is 0, as the sum, which is the op that is recorded. */
 rp_tensor rp_mean(rp_tape *tape, rp_tensor x) {
     rp_tensor_info info;
-    if (!rp_tape_info(tape, "sum", x, &info))
+    char text[RP_SHAPE_TEXT];
+    if (!rp_tape_info(tape, "mean", x, &info))
         return RP_NO_TENSOR;
+    if (info.dtype != RP_F32)
+        return rp_tape_fail(tape, RP_BAD_DTYPE, "mean: x is %s, f32 is needed",
+                            rp_tensor_text(&info, text));
     const int64_t count = rp_shape_count(info.shape);
     rp_op_params params;
     memset(&params, 0, sizeof params);

@@ -63,7 +63,7 @@ static void test_first_failure_sticks(void) {
 
 /* Every op with the tensor 0 and with one of another tape, where a tensor is required. */
 static void test_tensors_that_are_none_are_refused_by_name(void) {
-    static const char *const names[] = {"add", "linear", "reshape", "concat", "sum", "attention"};
+    static const char *const names[] = {"add", "linear", "reshape", "concat", "mean", "attention"};
     const rp_tensor wrong[] = {RP_NO_TENSOR, {1000}};
     for (int op = 0; op < 6; op++)
         for (int i = 0; i < 2; i++) {
@@ -264,6 +264,17 @@ static void test_dimensions_of_concat_are_checked_as_given(void) {
     }
 }
 
+/* Whatever else they do with it, mean and a dropout of nothing take f32, as the others do. */
+static void test_ids_are_no_numbers(void) {
+    for (int i = 0; i < 2; i++) {
+        open_tape();
+        RP_CHECK_EQUAL((i == 0 ? rp_mean(tape, ids) : rp_dropout(tape, ids, 0.0f)).id, 0);
+        RP_CHECK_STATUS(context, rp_tape_status(tape), RP_BAD_DTYPE);
+        RP_CHECK_MESSAGE(context, i == 0 ? "mean: x is i32 [4]" : "dropout: x is i32 [4]");
+        close_tape();
+    }
+}
+
 static void test_dropout_of_nothing_is_its_input(void) {
     open_tape();
     RP_CHECK_EQUAL(rp_dropout(tape, x, 0.0f).id, x.id);
@@ -392,6 +403,7 @@ static const rp_test tests[] = {
     RP_TEST(test_reshape_resolves_one_open_dimension),
     RP_TEST(test_what_moves_nothing_is_a_view),
     RP_TEST(test_dimensions_of_concat_are_checked_as_given),
+    RP_TEST(test_ids_are_no_numbers),
     RP_TEST(test_dropout_of_nothing_is_its_input),
     RP_TEST(test_ME_18_sizes_beyond_63_bits_are_refused),
     RP_TEST(test_names_blocks_and_marks_reach_the_graph),
