@@ -24,16 +24,29 @@ static rp_status emit_backward(rp_vjp *vjp, rp_op op, uint32_t kept) {
     return rp_emit_gradient(vjp, op, vjp->call->params, in, 2, 0);
 }
 
-/* X(name, ENUM, what backward reads, FLOPs forward, FLOPs backward) */
-#define ACTIVATION_LIST(X)                                                                         \
-    X(gelu, GELU, in, exp_flops, exp_backward_flops)                                               \
-    X(tanh, TANH, out, exp_flops, cheap_backward_flops)                                            \
-    X(sigmoid, SIGMOID, out, exp_flops, cheap_backward_flops)                                      \
-    X(relu, RELU, out, NULL, NULL)                                                                 \
-    X(silu, SILU, in, exp_flops, exp_backward_flops)
+static rp_status check_form(rp_context *context, const rp_op_params *params) {
+    const rp_gelu_form form = params->gelu.form;
+    if (form == RP_GELU_TANH || form == RP_GELU_ERF)
+        return RP_OK;
+    return rp_fail(context, RP_INVALID_ARGUMENT, "gelu: %d is no form", (int)form);
+}
 
-#define ACTIVATION_DEF(op, ENUM, kept, forward_flops, backward_flops)                              \
+static rp_status check_none(rp_context *context, const rp_op_params *params) {
+    (void)context, (void)params;
+    return RP_OK;
+}
+
+/* X(name, ENUM, check of parameters, what backward reads, FLOPs forward, FLOPs backward) */
+#define ACTIVATION_LIST(X)                                                                         \
+    X(gelu, GELU, check_form, in, exp_flops, exp_backward_flops)                                   \
+    X(tanh, TANH, check_none, out, exp_flops, cheap_backward_flops)                                \
+    X(sigmoid, SIGMOID, check_none, out, exp_flops, cheap_backward_flops)                          \
+    X(relu, RELU, check_none, out, NULL, NULL)                                                     \
+    X(silu, SILU, check_none, in, exp_flops, exp_backward_flops)
+
+#define ACTIVATION_DEF(op, ENUM, check, kept, forward_flops, backward_flops)                       \
     static rp_status op##_infer(rp_context *context, rp_op_call *call) {                           \
+        RP_TRY(check(context, call->params));                                                      \
         return rp_infer_unary(context, #op, call);                                                 \
     }                                                                                              \
     static rp_status op##_vjp(rp_vjp *vjp) {                                                       \
