@@ -49,13 +49,9 @@ static rp_custom_op *keep_op(rp_tape *tape, const rp_custom_op *op) {
     return copy;
 }
 
-rp_status rp_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inputs,
-                    size_t input_count, const rp_tensor_info *output_infos, size_t output_count,
-                    rp_tensor *outputs) {
-    if (tape == NULL)
-        return RP_INVALID_ARGUMENT;
-    for (size_t i = 0; outputs != NULL && i < output_count; i++)
-        outputs[i] = RP_NO_TENSOR;
+static rp_status record(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inputs,
+                        size_t input_count, const rp_tensor_info *output_infos, size_t output_count,
+                        rp_tensor *outputs) {
     if (tape->status != RP_OK || !check_custom(tape, op, output_infos, output_count, outputs))
         return tape->status;
     if (inputs == NULL && input_count > 0) {
@@ -80,4 +76,17 @@ rp_status rp_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inpu
         rp_tape_append(tape, RP_OP_CUSTOM, &params, inputs, input_count, output_infos, output_count,
                        outputs);
     return tape->status;
+}
+
+/* `outputs` may be `inputs`, so nothing is written to it before all inputs have been read. */
+rp_status rp_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inputs,
+                    size_t input_count, const rp_tensor_info *output_infos, size_t output_count,
+                    rp_tensor *outputs) {
+    if (tape == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_status status =
+        record(tape, op, inputs, input_count, output_infos, output_count, outputs);
+    for (size_t i = 0; status != RP_OK && outputs != NULL && i < output_count; i++)
+        outputs[i] = RP_NO_TENSOR;
+    return status;
 }

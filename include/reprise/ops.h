@@ -172,7 +172,7 @@ typedef struct rp_custom_op {
     { sizeof(rp_custom_op), NULL, NULL, NULL, NULL, 0, 0, false, true, true }
 
 /* `inputs` may hold absent tensors (0). `outputs` gets `output_count` tensors of the given types
- * and shapes. CPU only. */
+ * and shapes; it may be the same list. CPU only. */
 RP_API rp_status rp_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inputs,
                            size_t input_count, const rp_tensor_info *output_infos,
                            size_t output_count, rp_tensor *outputs);

@@ -171,6 +171,20 @@ static void test_custom_ops_are_checked(void) {
     }
 }
 
+static void test_a_custom_op_may_write_over_its_list(void) {
+    open_tape();
+    rp_custom_op op = RP_CUSTOM_OP;
+    op.name = "mine";
+    op.forward = (rp_status(*)(const rp_custom_call *))abort;
+    const rp_tensor_info info = {RP_F32, RP_SHAPE(4, 6)};
+    rp_tensor h = x;
+    RP_REQUIRE_OK(context, rp_custom(tape, &op, &h, 1, &info, 1, &h));
+    CU_ASSERT_TRUE(h.id > x.id);
+    const rp_code_node *node = &tape->code.nodes[tape->code.values[h.id - 1].writer];
+    RP_CHECK_EQUAL(rp_code_inputs(&tape->code, node)[0], x.id - 1);
+    close_tape();
+}
+
 static void test_marks_are_for_nodes(void) {
     open_tape();
     rp_mark_node(tape, w, RP_MARK_KEEP);
@@ -399,6 +413,7 @@ static const rp_test tests[] = {
     RP_TEST(test_options_and_lists_are_checked),
     RP_TEST(test_no_tape_at_all),
     RP_TEST(test_custom_ops_are_checked),
+    RP_TEST(test_a_custom_op_may_write_over_its_list),
     RP_TEST(test_marks_are_for_nodes),
     RP_TEST(test_reshape_resolves_one_open_dimension),
     RP_TEST(test_what_moves_nothing_is_a_view),
