@@ -27,9 +27,6 @@ static rp_status check_share(rp_context *context, const rp_program *program,
 static rp_status check_arguments(const rp_program *program, const rp_plan *plan,
                                  const rp_executor_options *options) {
     rp_context *context = program->context;
-    if (options->struct_size != sizeof *options)
-        return rp_fail(context, RP_INVALID_ARGUMENT,
-                       "executor: options are of another size: set struct_size");
     if (rp_backend_get(options->backend) == NULL)
         return rp_fail(context, RP_INVALID_ARGUMENT, "executor: %d is no backend",
                        (int)options->backend);
@@ -134,6 +131,9 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
     *executor = NULL;
     if (program == NULL || plan == NULL)
         return RP_INVALID_ARGUMENT;
+    if (options != NULL && options->struct_size != sizeof *options)
+        return rp_fail(program->context, RP_INVALID_ARGUMENT,
+                       "executor: options are of another size: set struct_size");
     const rp_executor_options defaults = RP_EXECUTOR_OPTIONS;
     const rp_executor_options used = options != NULL ? *options : defaults;
     rp_status status = check_arguments(program, plan, &used);
