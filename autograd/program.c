@@ -26,9 +26,8 @@ static rp_status check_losses(const rp_tape *tape, const rp_program_options *opt
         if (info.shape.rank != 0)
             return rp_fail(tape->context, RP_BAD_SHAPE, "program: loss %zu is %s, not a scalar", i,
                            rp_tensor_text(&info, text));
-        if (info.dtype == RP_I32)
-            return rp_fail(tape->context, RP_BAD_DTYPE,
-                           "program: loss %zu is %s, not a real number", i,
+        if (info.dtype != RP_F32)
+            return rp_fail(tape->context, RP_BAD_DTYPE, "program: loss %zu is %s, f32 is needed", i,
                            rp_tensor_text(&info, text));
     }
     return RP_OK;

@@ -289,6 +289,23 @@ static void test_ids_are_no_numbers(void) {
     }
 }
 
+/* A loss in another storage type would only fail in the kernel that seeds its gradient. */
+static void test_losses_are_f32(void) {
+    const rp_dtype dtypes[] = {RP_BF16, RP_I32};
+    for (int i = 0; i < 2; i++) {
+        open_tape();
+        const rp_tensor scalar = rp_parameter(tape, "scalar", dtypes[i], RP_SCALAR);
+        rp_program_options options = RP_PROGRAM_OPTIONS;
+        options.losses = &scalar;
+        options.loss_count = 1;
+        rp_program *program = NULL;
+        RP_CHECK_STATUS(context, rp_program_create(tape, &options, &program), RP_BAD_DTYPE);
+        RP_CHECK_MESSAGE(context, i == 0 ? "loss 0 is bf16 []" : "loss 0 is i32 []");
+        rp_program_destroy(program);
+        close_tape();
+    }
+}
+
 static void test_dropout_of_nothing_is_its_input(void) {
     open_tape();
     RP_CHECK_EQUAL(rp_dropout(tape, x, 0.0f).id, x.id);
@@ -419,6 +436,7 @@ static const rp_test tests[] = {
     RP_TEST(test_what_moves_nothing_is_a_view),
     RP_TEST(test_dimensions_of_concat_are_checked_as_given),
     RP_TEST(test_ids_are_no_numbers),
+    RP_TEST(test_losses_are_f32),
     RP_TEST(test_dropout_of_nothing_is_its_input),
     RP_TEST(test_ME_18_sizes_beyond_63_bits_are_refused),
     RP_TEST(test_names_blocks_and_marks_reach_the_graph),
