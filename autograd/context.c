@@ -95,7 +95,7 @@ const char *rp_context_message(const rp_context *context) {
 }
 
 int rp_context_threads(const rp_context *context) {
-    return context->threads;
+    return context ? context->threads : 1;
 }
 
 void *rp_resize(rp_context *context, void *block, size_t count, size_t size) {

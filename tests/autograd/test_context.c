@@ -17,6 +17,7 @@ static void test_default_context_has_threads_and_no_message(void) {
 static void test_threads_are_the_ones_asked_for(void) {
     rp_context *context = rp_test_context(7);
     RP_CHECK_EQUAL(rp_context_threads(context), 7);
+    RP_CHECK_EQUAL(rp_context_threads(NULL), 1);
     rp_context_destroy(context);
 }
 
