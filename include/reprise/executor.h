@@ -83,7 +83,8 @@ RP_API rp_status rp_executor_begin_step(rp_executor *executor, uint64_t step, fl
 
 /* One micro-batch: forward, replays, backward. The n-th run after rp_executor_begin_step is
  * micro-batch n - 1. RP_VALUE_CHANGED: a replay differed (check_replays); the message names the
- * node and the first element. */
+ * node and the first element. A status that a kernel or a custom op gave is returned as it is, with
+ * the node's name; whatever its class, the executor is then good for destroying only. */
 RP_API rp_status rp_executor_run(rp_executor *executor);
 
 /* The same in two calls. Inputs and parameters must not change in between: writing them then is

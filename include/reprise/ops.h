@@ -40,7 +40,7 @@ RP_API rp_tensor rp_silu(rp_tape *tape, rp_tensor x);
 /* Each element is 0 with probability p, else x / (1 - p). 0 <= p < 1. The mask is a pure function
  * of the program's seed, the step, the micro-batch, this op and the element's index (Philox
  * 4x32-10): a replay draws the same one and nothing is stored. Backward reads nothing. An executor
- * that evaluates (executor.h) takes p as 0. */
+ * that evaluates (executor.h) takes p as 0. Recorded with p = 0 it is x itself, and no op. */
 RP_API rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -142,8 +142,9 @@ RP_API rp_tensor rp_concat(rp_tape *tape, const rp_tensor *tensors, size_t count
 
 /* What a callback of a custom op sees. `in[i]` are the op's inputs, `out[i]` its outputs,
  * `grad_out[i]` the gradient of each output, `grad_in[i]` where to write the gradient of each
- * input; NULL where a gradient is absent or not wanted. Row-major host memory. `is_replay`: this
- * forward run recomputes. */
+ * input; NULL where a gradient is absent or not wanted. Row-major host memory. Backward gets NULL for
+ * inputs or outputs that the op does not read there, and then their types and shapes only as far as
+ * their gradients are there. `is_replay`: this forward run recomputes. */
 typedef struct rp_custom_call {
     const rp_tensor_info *in_info, *out_info;
     const void *const *in;
