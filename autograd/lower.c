@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cost.h"
+#include "planner/graph.h"
 #include "program.h"
 
 enum { ALIGNMENT = 64 };
@@ -86,8 +87,6 @@ static rp_status add_persistents(lowering *l) {
         const rp_program_gradient *g = &program->gradients[i];
         if (program->code.values[g->gradient].kind == RP_CODE_GRADIENT)
             status = add_persistent(l, g->gradient, g->leaf, ".grad", &memory->gradients_bytes);
-        else
-            add_saturated(&memory->gradients_bytes, round_up(value_bytes(program, g->gradient)));
     }
     for (size_t i = 0; i < program->gradient_count; i++)
         for (int j = 0; j < 2 && status == RP_OK; j++)
@@ -279,6 +278,25 @@ done:
     return status;
 }
 
+/* Bytes of gradients that are not persistent, by storage: leaves may share one, or have views of
+ * one. */
+static rp_status count_gradients(lowering *l) {
+    rp_program *program = l->program;
+    const rp_graph *graph = program->graph;
+    bool *counted = rp_alloc(program->context, graph->value_count, sizeof *counted);
+    if (counted == NULL)
+        return no_memory(l);
+    for (size_t i = 0; i < program->gradient_count; i++) {
+        const uint32_t value = program->graph_value[program->gradients[i].gradient];
+        const uint32_t root = graph->values[value].root;
+        if (!graph->values[root].persistent && !counted[root])
+            add_saturated(&program->memory.gradients_bytes, graph->values[root].bytes);
+        counted[root] = true;
+    }
+    rp_free(program->context, counted);
+    return RP_OK;
+}
+
 rp_status rp_program_lower(rp_program *program, const char *name) {
     lowering l = {.program = program};
     rp_status status = rp_graph_create(program->context, name, ALIGNMENT, &program->graph);
@@ -295,6 +313,8 @@ rp_status rp_program_lower(rp_program *program, const char *name) {
         status = set_outputs(&l);
     if (status == RP_OK)
         status = rp_graph_finish(program->graph);
+    if (status == RP_OK)
+        status = count_gradients(&l);
     rp_string_clear(program->context, &l.text);
     rp_free(program->context, l.infos);
     rp_free(program->context, l.values);

@@ -516,7 +516,26 @@ static void test_ME_21_each_strategy_has_a_prediction_of_its_own(void) {
     bench_close(&b);
 }
 
+/* a and b of a + b get the same gradient, which lies in memory once; the parts of a concat get views
+ * of one. */
+static void test_a_gradient_that_leaves_share_is_counted_once(void) {
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        bench_open(&b);
+        const rp_tensor leaves[] = {bench_parameter(&b, "a", RP_SHAPE(64), NULL),
+                                    bench_parameter(&b, "b", RP_SHAPE(64), NULL)};
+        const rp_tensor both =
+            i == 0 ? rp_add(b.tape, leaves[0], leaves[1]) : rp_concat(b.tape, leaves, 2, 0);
+        bench_program(&b, rp_sum(b.tape, both), NULL);
+        rp_memory_report memory;
+        rp_program_memory(b.program, &memory);
+        RP_CHECK_EQUAL(memory.gradients_bytes, i == 0 ? 256 : 512);
+        bench_close(&b);
+    }
+}
+
 static const rp_test tests[] = {
+    RP_TEST(test_a_gradient_that_leaves_share_is_counted_once),
     RP_TEST(test_no_step_but_the_first_allocates),
     RP_TEST(test_ME_08_the_loss_is_named_where_it_dominates),
     RP_TEST(test_ME_09_parameters_are_told_from_activations),
