@@ -74,7 +74,7 @@ rp_tensor_info rp_code_info(const rp_code *code, uint32_t value);
 /* The types and shapes of `count` slots. */
 void rp_code_infos(const rp_code *code, const uint32_t *slots, size_t count, rp_tensor_info *infos);
 
-/* Bytes of a tensor; false when they do not fit 63 bits, or would not if a dimension of 0 were 1. */
+/* Bytes of a tensor; false when they do not fit 63 bits, also if a dimension of 0 were 1. */
 bool rp_code_info_bytes(const rp_tensor_info *info, int64_t *bytes);
 
 bool rp_code_info_equal(const rp_tensor_info *a, const rp_tensor_info *b);

@@ -142,9 +142,9 @@ RP_API rp_tensor rp_concat(rp_tape *tape, const rp_tensor *tensors, size_t count
 
 /* What a callback of a custom op sees. `in[i]` are the op's inputs, `out[i]` its outputs,
  * `grad_out[i]` the gradient of each output, `grad_in[i]` where to write the gradient of each
- * input; NULL where a gradient is absent or not wanted. Row-major host memory. Backward gets NULL for
- * inputs or outputs that the op does not read there, and then their types and shapes only as far as
- * their gradients are there. `is_replay`: this forward run recomputes. */
+ * input; NULL where a gradient is absent or not wanted. Row-major host memory. Backward gets NULL
+ * for inputs or outputs that the op does not read there, and then their types and shapes only as
+ * far as their gradients are there. `is_replay`: this forward run recomputes. */
 typedef struct rp_custom_call {
     const rp_tensor_info *in_info, *out_info;
     const void *const *in;

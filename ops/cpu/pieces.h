@@ -28,8 +28,8 @@ static inline void rp_put_line(float *out, const float *sum, const float *line, 
     RP_LOOP(out, sum, 0, width, line[i]);
 }
 
-/* out [columns] = (sum +) the sum of the pieces [count, columns]; NULL if there are none. Pieces are
- * few: only many columns are worth a second thread. */
+/* out [columns] = (sum +) the sum of the pieces [count, columns]; NULL if there are none. Pieces
+ * are few: only many columns are worth a second thread. */
 static inline void rp_add_pieces(const rp_launch *launch, float *out, const float *sum,
                                  const float *pieces, int64_t count, int64_t columns) {
     const int64_t tiles = rp_tile_count(columns);

@@ -516,8 +516,8 @@ static void test_ME_21_each_strategy_has_a_prediction_of_its_own(void) {
     bench_close(&b);
 }
 
-/* a and b of a + b get the same gradient, which lies in memory once; the parts of a concat get views
- * of one. */
+/* a and b of a + b get the same gradient, which lies in memory once; the parts of a concat get
+ * views of one. */
 static void test_a_gradient_that_leaves_share_is_counted_once(void) {
     for (int i = 0; i < 2; i++) {
         bench b;
