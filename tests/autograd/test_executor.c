@@ -84,11 +84,10 @@ static void test_arguments_are_checked(void) {
     RP_CHECK_STATUS(b.context, rp_executor_create(b.program, b.plan, &options, &none),
                     RP_INVALID_ARGUMENT);
     /* an older caller's options, which end behind their first members: nothing more is read */
-    rp_executor_options *shorter = malloc(2 * sizeof(size_t));
+    size_t *shorter = calloc(2, sizeof *shorter);
     CU_ASSERT_PTR_NOT_NULL_FATAL(shorter);
-    memset(shorter, 0, 2 * sizeof(size_t));
-    shorter->struct_size = 2 * sizeof(size_t);
-    RP_CHECK_STATUS(b.context, rp_executor_create(b.program, b.plan, shorter, &none),
+    shorter[0] = 2 * sizeof *shorter; /* its struct_size */
+    RP_CHECK_STATUS(b.context, rp_executor_create(b.program, b.plan, (const void *)shorter, &none),
                     RP_INVALID_ARGUMENT);
     RP_CHECK_MESSAGE(b.context, "struct_size");
     free(shorter);
