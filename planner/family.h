@@ -19,6 +19,29 @@ rp_status rp_family_create(const rp_graph *graph, const rp_strategy *strategy, u
                            rp_family *family);
 void rp_family_clear(rp_family *family);
 
+/* The family of auto and its minimum, which every plan needs. It depends on the graph alone and is
+ * kept with it: a second plan of the same graph costs a fraction of the first. `milliseconds` is
+ * what making it took, now or then. */
+typedef struct rp_memo {
+    rp_family family;
+    size_t minimum; /* the cheapest member with the smallest arena */
+    int64_t minimum_bytes;
+    double milliseconds;
+} rp_memo;
+
+/* An empty one, or NULL. */
+rp_memo *rp_memo_create(const rp_graph *graph);
+void rp_memo_destroy(const rp_graph *graph);
+
+/* Fills the graph's memo unless it is filled. */
+rp_status rp_memo_open(const rp_graph *graph, rp_memo **memo);
+
+/* Lets the graph forget what is too large to keep. */
+void rp_memo_close(const rp_graph *graph);
+
+/* Now, of a clock that only goes forward. */
+double rp_milliseconds(void);
+
 /* The member's schedule and where it lies; the caller clears both. */
 rp_status rp_family_build(rp_family *family, size_t member, rp_schedule *schedule,
                           rp_layout *layout);

@@ -1,6 +1,8 @@
 /* The planner's graph: building and looking. What makes it whole is checked in graph_finish.c. */
 #include "graph.h"
 
+#include "family.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +40,7 @@ void rp_graph_destroy(rp_graph *graph) {
     if (graph == NULL)
         return;
     rp_context *context = graph->context;
+    rp_memo_destroy(graph);
     rp_free(context, graph->values);
     rp_free(context, graph->nodes);
     rp_free(context, graph->edges);

@@ -62,6 +62,7 @@ struct rp_graph {
     int64_t persistent_bytes;
     int64_t total_cost_ns;
     uint64_t hash;
+    struct rp_memo *memo; /* what planning has found out about the graph (family.h) */
 };
 
 static inline const uint32_t *rp_node_inputs(const rp_graph *graph, uint32_t node) {

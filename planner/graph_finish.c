@@ -1,6 +1,7 @@
 /* Freezing a graph: every check that needs the whole of it, and the tables that planners read.
  * All of it is linear in the size of the graph and without recursion, so that chains of millions
  * of views or nodes pass. */
+#include "family.h"
 #include "graph.h"
 
 #include <string.h>
@@ -339,6 +340,9 @@ rp_status rp_graph_finish(rp_graph *graph) {
         status = list_readers(graph);
     if (status != RP_OK)
         return status;
+    graph->memo = rp_memo_create(graph);
+    if (graph->memo == NULL)
+        return rp_fail_memory(graph->context, "a graph");
     graph->hash = hash_graph(graph);
     graph->finished = true;
     return RP_OK;

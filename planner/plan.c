@@ -1,18 +1,11 @@
 /* Plans: a budget selects from a strategy's family, the verifier has the last word. */
 #include <stdio.h>
-#include <time.h>
 
 #include "family.h"
 #include "plan_object.h"
 #include "verify.h"
 
 enum { MARK_BYTES = 160 };
-
-static double milliseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 /* ---- A plan in memory ------------------------------------------------------------------------ */
 
@@ -122,9 +115,10 @@ const rp_placement *rp_plan_placements(const rp_plan *plan, size_t *count) {
 typedef struct choice {
     const rp_graph *graph;
     const char *name; /* of the strategy, with its number */
-    rp_family every;  /* the family of auto, which the minimum of the graph comes from */
+    rp_memo *memo;    /* the family of auto, which the minimum of the graph comes from */
     rp_family own;    /* the family of another strategy; empty for auto */
     rp_family *used;  /* one of the two */
+    double begin;     /* milliseconds */
     size_t minimum;   /* member of `used` */
     rp_plan_report report;
 } choice;
@@ -154,20 +148,21 @@ static rp_status find_limits(choice *c) {
     rp_status status = rp_plan_find_keep_all(c->graph, &report->keep_all_peak_bytes);
     if (status == RP_OK)
         status = rp_plan_find_floor(c->graph, &report->floor_bytes);
-    const rp_strategy *strategy = NULL;
-    uint32_t argument = 0;
+    const double begin = rp_milliseconds();
     if (status == RP_OK)
-        status = rp_strategy_find(c->graph->context, "auto", &strategy, &argument);
-    if (status == RP_OK)
-        status = rp_family_create(c->graph, strategy, argument, &c->every);
-    if (status == RP_OK)
-        status = rp_family_minimum(&c->every, &c->minimum, &report->min_feasible_bytes);
-    return status;
+        status = rp_memo_open(c->graph, &c->memo);
+    if (status != RP_OK)
+        return status;
+    report->min_feasible_bytes = c->memo->minimum_bytes;
+    c->minimum = c->memo->minimum;
+    /* The time that the memo has saved counts: it belongs to this plan as well. */
+    c->begin -= c->memo->milliseconds - (rp_milliseconds() - begin);
+    return RP_OK;
 }
 
 /* The family of the strategy and its own minimum. */
 static rp_status find_family(choice *c, const rp_strategy *strategy, uint32_t argument) {
-    c->used = &c->every;
+    c->used = &c->memo->family;
     c->report.strategy_min_bytes = c->report.min_feasible_bytes;
     if (strategy->propose == rp_propose_auto)
         return RP_OK;
@@ -177,7 +172,7 @@ static rp_status find_family(choice *c, const rp_strategy *strategy, uint32_t ar
     if (status == RP_OK)
         return rp_family_minimum(&c->own, &c->minimum, &c->report.strategy_min_bytes);
     char mark[MARK_BYTES];
-    const rp_status looked = look_at_minimum(c, &c->every, c->minimum, mark);
+    const rp_status looked = look_at_minimum(c, &c->memo->family, c->minimum, mark);
     return looked == RP_OK ? status
                            : looked; /* with the strategy's message, if nothing new failed */
 }
@@ -194,7 +189,7 @@ static rp_status fail_infeasible(choice *c) {
     if (node)
         snprintf(by, sizeof by, "node %u (%.80s)", r->peak_node,
                  rp_node_name(c->graph, r->peak_node));
-    if (c->used == &c->every)
+    if (c->used == &c->memo->family)
         return rp_fail(context, RP_INFEASIBLE,
                        "no plan fits %lld bytes: the smallest feasible budget is %lld bytes, set "
                        "by %s%s",
@@ -230,8 +225,8 @@ static rp_status select_plan(choice *c, rp_plan **plan) {
 }
 
 static void close_choice(choice *c) {
-    rp_family_clear(&c->every);
     rp_family_clear(&c->own);
+    rp_memo_close(c->graph);
 }
 
 static rp_status check_options(const rp_graph *graph, const rp_plan_options *options) {
@@ -250,7 +245,6 @@ static rp_status check_options(const rp_graph *graph, const rp_plan_options *opt
 
 rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, rp_plan **plan,
                          rp_plan_report *report) {
-    const double begin = milliseconds();
     const rp_plan_options defaults = RP_PLAN_OPTIONS;
     if (graph == NULL || plan == NULL)
         return RP_INVALID_ARGUMENT;
@@ -260,7 +254,9 @@ rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, 
     rp_status status = check_options(graph, options);
     if (status != RP_OK)
         return status;
-    choice c = {.graph = graph, .name = options->strategy != NULL ? options->strategy : "auto"};
+    choice c = {.graph = graph,
+                .name = options->strategy != NULL ? options->strategy : "auto",
+                .begin = rp_milliseconds()};
     const rp_strategy *strategy = NULL;
     uint32_t argument = 0;
     c.report.budget_bytes = options->budget_bytes;
@@ -277,10 +273,10 @@ rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, 
         r->keep_all_peak_bytes = c.report.keep_all_peak_bytes;
         r->min_feasible_bytes = c.report.min_feasible_bytes;
         r->strategy_min_bytes = c.report.strategy_min_bytes;
-        r->plan_ms = milliseconds() - begin;
+        r->plan_ms = rp_milliseconds() - c.begin;
         c.report = *r;
     }
-    c.report.plan_ms = milliseconds() - begin;
+    c.report.plan_ms = rp_milliseconds() - c.begin;
     if (report != NULL && (status == RP_OK || status == RP_INFEASIBLE))
         *report = c.report;
     return status;
@@ -295,7 +291,7 @@ rp_status rp_plan_limits(const rp_graph *graph, rp_plan_report *report) {
     char mark[MARK_BYTES];
     rp_status status = find_limits(&c);
     if (status == RP_OK)
-        status = look_at_minimum(&c, &c.every, c.minimum, mark);
+        status = look_at_minimum(&c, &c.memo->family, c.minimum, mark);
     close_choice(&c);
     c.report.total_cost_ns = c.report.strategy_min_bytes = 0;
     if (status == RP_OK || status == RP_INFEASIBLE)
@@ -375,16 +371,19 @@ rp_status rp_plan_frontier(const rp_graph *graph, const char *strategy, rp_front
         return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
     const rp_strategy *row = NULL;
     uint32_t argument = 0;
-    rp_family family;
+    rp_family own = {.graph = NULL};
+    rp_memo *memo = NULL;
     rp_status status =
         rp_strategy_find(graph->context, strategy != NULL ? strategy : "auto", &row, &argument);
-    if (status == RP_OK)
-        status = rp_family_create(graph, row, argument, &family);
     if (status != RP_OK)
         return status;
+    const bool is_auto = row->propose == rp_propose_auto;
+    status = is_auto ? rp_memo_open(graph, &memo) : rp_family_create(graph, row, argument, &own);
     size_t found = 0;
-    status = trace_frontier(&family, *count, points, &found);
-    rp_family_clear(&family);
+    if (status == RP_OK)
+        status = trace_frontier(is_auto ? &memo->family : &own, *count, points, &found);
+    rp_family_clear(&own);
+    rp_memo_close(graph);
     if (status == RP_OK)
         *count = found;
     return status;
