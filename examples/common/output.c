@@ -17,7 +17,9 @@ static struct {
     char path[PATH_MAX];
 } unfinished[OUTPUT_MAX];
 
-static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP};
+/* Those that a user, a closed pipe or a limit of the system sends; what a crash raises stays as it is. */
+static const int fatal_signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
+                                    SIGALRM, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2};
 
 static void remove_unfinished(int number) {
     for (size_t i = 0; i < OUTPUT_MAX; i++)

@@ -384,7 +384,7 @@ static void test_weights_that_do_not_fit_are_named(void) {
 }
 
 /* Stopped in the middle of a training: nothing of its outputs is there, whole or in part. */
-static void test_a_signal_leaves_no_file(void) {
+static void check_signal(int number) {
     const folder f = folder_make("train_signal");
     const char *const words[] = {TINY,
                                  "--steps",
@@ -398,10 +398,16 @@ static void test_a_signal_leaves_no_file(void) {
     for (int i = 0; i < 2000 && folder_count(&f) < 2; i++)
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     RP_CHECK_EQUAL(folder_count(&f), 2); /* temporary files */
-    kill(id, SIGTERM);
-    RP_CHECK_EQUAL(process_wait(id), 128 + SIGTERM);
+    kill(id, number);
+    RP_CHECK_EQUAL(process_wait(id), 128 + number);
     RP_CHECK_EQUAL(folder_count(&f), 0);
     folder_remove(&f);
+}
+
+static void test_a_signal_leaves_no_file(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        check_signal(numbers[i]);
 }
 
 static void test_what_is_printed(void) {
