@@ -57,7 +57,7 @@ static void *resize_with_libc(void *user, void *block, size_t bytes) {
 static int available_threads(void) {
 #ifdef _OPENMP
     const int n = omp_get_num_procs();
-    return n > 0 ? n : 1;
+    return n < 1 ? 1 : n > RP_MAX_THREADS ? RP_MAX_THREADS : n;
 #else
     return 1;
 #endif
@@ -69,7 +69,8 @@ rp_status rp_context_create(const rp_context_options *options, rp_context **cont
     *context = NULL;
     rp_context_options used = RP_CONTEXT_OPTIONS;
     if (options != NULL) {
-        if (options->struct_size != sizeof used || options->threads < 0)
+        if (options->struct_size != sizeof used || options->threads < 0 ||
+            options->threads > RP_MAX_THREADS)
             return RP_INVALID_ARGUMENT;
         used = *options;
     }

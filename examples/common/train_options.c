@@ -41,6 +41,10 @@ bool train_options_complete(train_options *o, failure *failure) {
         return fail(failure, STATUS_USAGE, "--dropout %g: expected a probability below 1",
                     o->dropout);
     }
+    if (o->threads > RP_MAX_THREADS) {
+        return fail(failure, STATUS_USAGE, "--threads %" PRId64 ": expected at most %d", o->threads,
+                    RP_MAX_THREADS);
+    }
     if (o->validation >= 1.0) {
         return fail(failure, STATUS_USAGE, "--validation %g: expected a part of the text, below 1",
                     o->validation);

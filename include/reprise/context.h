@@ -26,10 +26,13 @@ typedef struct rp_allocator {
     void *user;
 } rp_allocator;
 
+/* An OpenMP runtime that cannot start its threads ends the process, so there is an upper end. */
+#define RP_MAX_THREADS 1024
+
 typedef struct rp_context_options {
     size_t struct_size;     /* sizeof(rp_context_options) */
     rp_allocator allocator; /* {NULL, NULL}: realloc and free */
-    /* of the CPU kernels and the BLAS; 0: every core this process may use */
+    /* of the CPU kernels and the BLAS, at most RP_MAX_THREADS; 0: every core this process may use */
     int threads;
 } rp_context_options;
 

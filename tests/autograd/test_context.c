@@ -31,6 +31,8 @@ static void test_options_of_another_size_are_refused(void) {
     options = (rp_context_options)RP_CONTEXT_OPTIONS;
     options.threads = -1;
     RP_CHECK_STATUS(NULL, rp_context_create(&options, &context), RP_INVALID_ARGUMENT);
+    options.threads = RP_MAX_THREADS + 1;
+    RP_CHECK_STATUS(NULL, rp_context_create(&options, &context), RP_INVALID_ARGUMENT);
     RP_CHECK_STATUS(NULL, rp_context_create(NULL, NULL), RP_INVALID_ARGUMENT);
 }
 

@@ -153,6 +153,7 @@ static void test_model_flags_that_are_refused(void) {
         {{"--dim", "10", NULL}, "--dim 10: expected a multiple of --heads 4"},
         {{"--kv-heads", "1", NULL}, "--kv-heads 1"},
         {{"--dropout", "1", NULL}, "--dropout 1"},
+        {{"--threads", "1025", NULL}, "--threads 1025: expected at most 1024"},
         {{"--validation", "1.5", NULL}, "--validation 1.5"},
         {{"--accum", "0", NULL}, "--accum"},
         {{"--arch", "bert", NULL}, "--arch"},
