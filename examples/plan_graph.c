@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/load_plan.h"
 #include "common/options.h"
 #include "common/report.h"
 #include "common/walk.h"
@@ -91,13 +92,14 @@ static bool make_plan(session *s) {
     rp_plan_options options = RP_PLAN_OPTIONS;
     options.budget_bytes = budget;
     options.strategy = a->strategy;
-    const rp_status status = a->verify != NULL
-                                 ? rp_plan_load(s->graph, a->verify, budget, &s->plan, &s->report)
-                                 : rp_plan_create(s->graph, &options, &s->plan, &s->report);
+    if (a->verify != NULL)
+        return load_plan(s->graph, s->context, a->verify, budget, &s->plan, &s->report,
+                         &s->failure);
+    const rp_status status = rp_plan_create(s->graph, &options, &s->plan, &s->report);
     if (status == RP_OK)
         return true;
     s->report.budget_bytes = budget;
-    return fail_library(&s->failure, s->context, status, a->verify);
+    return fail_library(&s->failure, s->context, status, NULL);
 }
 
 static bool find_frontier(session *s) {

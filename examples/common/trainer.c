@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "load_plan.h"
 
 enum { VALIDATION_BATCHES = 4 };
 
@@ -139,13 +140,17 @@ bool trainer_plan(trainer *trainer, failure *failure) {
     rp_plan_options options = RP_PLAN_OPTIONS;
     options.budget_bytes = budget;
     options.strategy = o->strategy;
-    const rp_status status =
-        o->plan != NULL
-            ? rp_plan_load(trainer->graph, o->plan, budget, &trainer->plan, &trainer->report)
-            : rp_plan_create(trainer->graph, &options, &trainer->plan, &trainer->report);
-    if (status != RP_OK) {
-        trainer->report.budget_bytes = budget;
-        return trainer_fail(trainer, status, o->plan, failure);
+    if (o->plan != NULL) {
+        if (!load_plan(trainer->graph, trainer->context, o->plan, budget, &trainer->plan,
+                       &trainer->report, failure))
+            return false;
+    } else {
+        const rp_status status =
+            rp_plan_create(trainer->graph, &options, &trainer->plan, &trainer->report);
+        if (status != RP_OK) {
+            trainer->report.budget_bytes = budget;
+            return trainer_fail(trainer, status, NULL, failure);
+        }
     }
     return walk_plan(trainer->plan, &trainer->walk, failure);
 }

@@ -139,6 +139,16 @@ static void test_a_plan_is_written_verified_and_refused_when_damaged(void) {
     RP_CHECK_EQUAL(json_integer_at(read, "peak_bytes"), json_integer_at(made, "peak_bytes"));
     RP_CHECK_EQUAL(json_integer_at(read, "recompute_cost_ns"),
                    json_integer_at(made, "recompute_cost_ns"));
+    static const char *const limits[] = {"keep_all_peak_bytes", "min_feasible_bytes",
+                                         "floor_bytes"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        RP_CHECK_EQUAL(json_integer_at(read, limits[i]), json_integer_at(made, limits[i]));
+    json_t *refused = process_json(
+        PROGRAM, json, (const char *const[]){graph, "--verify", plan, "--budget", "1000", NULL}, 3);
+    RP_CHECK_EQUAL(json_integer_at(refused, "min_feasible_bytes"),
+                   json_integer_at(made, "min_feasible_bytes"));
+    RP_CHECK(json_string_at(refused, "peak_node")[0] != '\0', "a node sets the minimum");
+    json_decref(refused);
     json_decref(made);
     json_decref(read);
     file_write(bad, "{\"format\": \"reprise-plan\", \"version\": 1, \"steps\": [[\"run\", 1]]}");
@@ -146,7 +156,8 @@ static void test_a_plan_is_written_verified_and_refused_when_damaged(void) {
     file_write(bad, "");
     EXPECT(PROGRAM, 4, "bad.json", graph, "--verify", bad);
     EXPECT(PROGRAM, 4, "missing.json", graph, "--verify", folder_file(&f, "missing.json"));
-    EXPECT(PROGRAM, 3, NULL, graph, "--verify", plan, "--budget", "1000");
+    EXPECT(PROGRAM, 3, "the smallest feasible budget is ", graph, "--verify", plan, "--budget",
+           "1000");
     folder_remove(&f);
 }
 
