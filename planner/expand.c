@@ -22,6 +22,9 @@ static inline bool is_carried(const rp_expander *x, const rp_drops *drops, uint3
 
 static bool reserve_runs(rp_expander *x, size_t outputs) {
     rp_context *const context = x->graph->context;
+    if (x->run_count < x->run_capacity && x->run_count < x->stage_capacity &&
+        x->instance_count + outputs <= x->instance_capacity)
+        return true;
     return rp_reserve(context, &x->run_node, &x->run_capacity, x->run_count + 1,
                       sizeof *x->run_node) &&
            rp_reserve(context, &x->run_stage, &x->stage_capacity, x->run_count + 1,

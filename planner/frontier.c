@@ -12,12 +12,13 @@ enum {
     MOST_NODES = 20000,    /* on more than that the rules have to do */
     RUNS_PER_PLACE = 100,  /* effort for one place, in runs of every node */
     STRIDES = 24,          /* from the top to the bottom of the shelf */
+    MOST_MISSED = 8,       /* attempts to get below the lowest place */
     QUIET_ROUNDS = 4,      /* over all places without an improvement before the search ends */
     NOISE = 40,            /* percent, of the estimates while improving */
-    EFFORT_BASE = 2500000, /* see rp_frontier_effort */
+    EFFORT_BASE = 2000000, /* see rp_frontier_effort */
     EFFORT_PER_NODE = 14000,
     EFFORT_NODES = 4000,
-    EFFORT_SMALL = 40000
+    EFFORT_SMALL = 18000
 };
 
 int64_t rp_frontier_effort(const rp_graph *graph) {
@@ -165,16 +166,27 @@ static size_t find_lowest(const rp_shelf *shelf) {
     return place;
 }
 
-/* Below all that is known, down to where nothing more is found. */
+/* Below all that is known, in shorter steps where long ones do not get there, and at last by ways
+ * that look a little worse. */
 static rp_status extend_down(frontier *f) {
     rp_search *s = f->search;
     rp_status status = RP_OK;
-    bool reached = true;
-    for (size_t place = find_lowest(&s->shelf), next = 0;
-         place > 0 && reached && status == RP_OK && s->effort > 0; place = next) {
-        next = place > f->stride ? place - f->stride : 0;
-        status = go_to(f, place, next, &reached);
+    size_t stride = f->stride;
+    int missed = 0;
+    while (missed < MOST_MISSED && status == RP_OK && s->effort > 0) {
+        const size_t lowest = find_lowest(&s->shelf);
+        const int64_t peak = s->shelf.places[lowest].peak;
+        bool reached = false;
+        if (lowest == 0)
+            break;
+        s->noise = missed > 0 ? NOISE : 0;
+        status = go_to(f, lowest, lowest > stride ? lowest - stride : 0, &reached);
+        if (find_lowest(&s->shelf) < lowest || s->shelf.places[lowest].peak < peak)
+            continue;
+        missed += stride == 1;
+        stride = stride > 1 ? stride / 2 : 1;
     }
+    s->noise = 0;
     return status;
 }
 

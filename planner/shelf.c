@@ -3,9 +3,12 @@
 
 rp_status rp_shelf_create(rp_context *context, int64_t low, int64_t high, size_t places,
                           rp_shelf *shelf) {
+    if ((int64_t)places > high - low)
+        places = high > low ? (size_t)(high - low) : 1;
     const int64_t step = (high - low) / (int64_t)places;
     *shelf = (rp_shelf){.context = context,
                         .low = low,
+                        .high = high,
                         .step = step > 0 ? step : 1,
                         .places = rp_alloc(context, places + 1, sizeof *shelf->places),
                         .count = places + 1};
@@ -39,7 +42,7 @@ static bool is_better(const rp_expander *x, const struct rp_shelf_place *place) 
 }
 
 rp_status rp_shelf_offer(rp_shelf *shelf, const rp_expander *x, const rp_drops *drops) {
-    if (shelf->places == NULL)
+    if (shelf->places == NULL || x->peak > shelf->high)
         return RP_OK;
     struct rp_shelf_place *place = &shelf->places[rp_shelf_find(shelf, x->peak)];
     if (!is_better(x, place))

@@ -7,7 +7,7 @@
 
 typedef struct rp_shelf {
     rp_context *context;
-    int64_t low, step; /* place i is for peaks up to low + i * step */
+    int64_t low, step, high; /* place i is for peaks up to low + i * step, the last up to high */
     struct rp_shelf_place {
         int64_t peak, cost; /* cost INT64_MAX: empty */
         uint64_t runs;
@@ -18,16 +18,17 @@ typedef struct rp_shelf {
     uint64_t changes; /* how often a place got something better */
 } rp_shelf;
 
-/* `places` of them, the last one for peaks up to `high`. */
+/* `places` steps, or fewer where they would be shorter than a byte. What needs more than `high` has
+ * no place. */
 rp_status rp_shelf_create(rp_context *context, int64_t low, int64_t high, size_t places,
                           rp_shelf *shelf);
 void rp_shelf_clear(rp_shelf *shelf);
 
 static inline int64_t rp_shelf_target(const rp_shelf *shelf, size_t place) {
-    return shelf->low + (int64_t)place * shelf->step;
+    return place + 1 < shelf->count ? shelf->low + (int64_t)place * shelf->step : shelf->high;
 }
 
-/* The first place whose target is at least `peak`; the last one for peaks beyond all. */
+/* The first place whose target is at least `peak`, or the last one. */
 size_t rp_shelf_find(const rp_shelf *shelf, int64_t peak);
 
 /* Puts the decisions of the expansion just made where they belong if nothing there is as good. */
