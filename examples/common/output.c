@@ -17,7 +17,8 @@ static struct {
     char path[PATH_MAX];
 } unfinished[OUTPUT_MAX];
 
-/* Those that a user, a closed pipe or a limit of the system sends; what a crash raises stays as it is. */
+/* Those that a user, a closed pipe or a limit of the system sends; what a crash raises stays as it
+ * is. */
 static const int fatal_signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
                                     SIGALRM, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2};
 
@@ -27,6 +28,15 @@ static void remove_unfinished(int number) {
             unlink(unfinished[i].path);
     signal(number, SIG_DFL);
     raise(number);
+}
+
+/* A file that was made but is not yet remembered would outlive a signal that comes in between. */
+static void hold_signals(sigset_t *before) {
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
+        sigaddset(&held, fatal_signals[i]);
+    sigprocmask(SIG_BLOCK, &held, before);
 }
 
 static void watch_signals(void) {
@@ -40,8 +50,8 @@ static void watch_signals(void) {
     }
 }
 
-/* Called right behind mkstemp; the name may be rewritten by a library that renames onto it, and
- * stays. */
+/* Called behind mkstemp with signals held; the name may be rewritten by a library that renames onto
+ * it, and stays. */
 static void remember(size_t index, const char *path) {
     snprintf(unfinished[index].path, sizeof unfinished[index].path, "%s", path);
     unfinished[index].used = 1;
@@ -148,13 +158,19 @@ const char *outputs_add(output_set *set, const char *option, const char *path, f
         forget(item);
         return NULL;
     }
-    if (!make_temporary(item)) {
+    sigset_t before;
+    hold_signals(&before);
+    const bool made = make_temporary(item);
+    if (made) {
+        remember(set->count++, item->temporary);
+        watch_signals();
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!made) {
         fail(failure, STATUS_OTHER, "%s: %s cannot be written: %s", option, path, strerror(errno));
         forget(item);
         return NULL;
     }
-    remember(set->count++, item->temporary);
-    watch_signals();
     return item->temporary;
 }
 

@@ -32,7 +32,7 @@ typedef struct rp_allocator {
 typedef struct rp_context_options {
     size_t struct_size;     /* sizeof(rp_context_options) */
     rp_allocator allocator; /* {NULL, NULL}: realloc and free */
-    /* of the CPU kernels and the BLAS, at most RP_MAX_THREADS; 0: every core this process may use */
+    /* of the CPU kernels and the BLAS, at most RP_MAX_THREADS; 0: every core the process may use */
     int threads;
 } rp_context_options;
 
