@@ -13,6 +13,7 @@ enum { MESSAGE_BYTES = 512 };
 struct rp_context {
     rp_allocator allocator;
     int threads;
+    rp_owned *newest;
     char message[MESSAGE_BYTES];
 };
 
@@ -87,8 +88,37 @@ rp_status rp_context_create(const rp_context_options *options, rp_context **cont
 }
 
 void rp_context_destroy(rp_context *context) {
-    if (context != NULL)
-        context->allocator.resize(context->allocator.user, context, 0);
+    if (context == NULL)
+        return;
+    while (context->newest != NULL) {
+        rp_owned *owned = context->newest;
+        void (*destroy)(void *) = owned->destroy;
+        void *object = owned->object;
+        rp_disown(context, owned);
+        destroy(object);
+    }
+    context->allocator.resize(context->allocator.user, context, 0);
+}
+
+void rp_own(rp_context *context, rp_owned *owned, void *object, void (*destroy)(void *)) {
+    if (context == NULL || owned == NULL)
+        return;
+    *owned = (rp_owned){context->newest, NULL, destroy, object};
+    if (context->newest != NULL)
+        context->newest->newer = owned;
+    context->newest = owned;
+}
+
+void rp_disown(rp_context *context, rp_owned *owned) {
+    if (context == NULL || owned == NULL || owned->destroy == NULL)
+        return;
+    if (owned->newer != NULL)
+        owned->newer->older = owned->older;
+    else
+        context->newest = owned->older;
+    if (owned->older != NULL)
+        owned->older->newer = owned->newer;
+    *owned = (rp_owned){NULL, NULL, NULL, NULL};
 }
 
 const char *rp_context_message(const rp_context *context) {
@@ -101,7 +131,7 @@ int rp_context_threads(const rp_context *context) {
 
 void *rp_resize(rp_context *context, void *block, size_t count, size_t size) {
     size_t bytes = 0;
-    if (__builtin_mul_overflow(count, size, &bytes))
+    if (context == NULL || __builtin_mul_overflow(count, size, &bytes))
         return NULL;
     return context->allocator.resize(context->allocator.user, block, bytes ? bytes : 1);
 }
@@ -114,19 +144,21 @@ void *rp_alloc(rp_context *context, size_t count, size_t size) {
 }
 
 void rp_free(rp_context *context, void *block) {
-    if (block != NULL)
+    if (context != NULL && block != NULL)
         context->allocator.resize(context->allocator.user, block, 0);
 }
 
 char *rp_copy_string(rp_context *context, const char *text) {
-    const size_t bytes = strlen(text) + 1;
-    char *copy = rp_resize(context, NULL, bytes, 1);
+    const size_t bytes = text != NULL ? strlen(text) + 1 : 0;
+    char *copy = bytes > 0 ? rp_resize(context, NULL, bytes, 1) : NULL;
     if (copy != NULL)
         memcpy(copy, text, bytes);
     return copy;
 }
 
 bool rp_reserve(rp_context *context, void *array, size_t *capacity, size_t needed, size_t size) {
+    if (array == NULL || capacity == NULL)
+        return false;
     if (needed <= *capacity)
         return true;
     size_t wanted = *capacity < 8 ? 8 : *capacity;
@@ -148,6 +180,8 @@ bool rp_reserve(rp_context *context, void *array, size_t *capacity, size_t neede
 
 rp_status rp_fail(rp_context *context, rp_status status, const char *format, ...) {
     va_list arguments;
+    if (context == NULL || format == NULL)
+        return status;
     va_start(arguments, format);
     vsnprintf(context->message, sizeof context->message, format, arguments);
     va_end(arguments);
@@ -159,9 +193,9 @@ rp_status rp_fail_memory(rp_context *context, const char *what) {
 }
 
 bool rp_checked_add(int64_t a, int64_t b, int64_t *sum) {
-    return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, sum);
+    return a >= 0 && b >= 0 && sum != NULL && !__builtin_add_overflow(a, b, sum);
 }
 
 bool rp_checked_multiply(int64_t a, int64_t b, int64_t *product) {
-    return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, product);
+    return a >= 0 && b >= 0 && product != NULL && !__builtin_mul_overflow(a, b, product);
 }

@@ -124,13 +124,19 @@ static rp_status make_parts(rp_executor *executor) {
     return status;
 }
 
+static void destroy_executor(void *executor) {
+    rp_executor_destroy(executor);
+}
+
 rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
                              const rp_executor_options *options, rp_executor **executor) {
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
     *executor = NULL;
-    if (program == NULL || plan == NULL)
+    if (program == NULL)
         return RP_INVALID_ARGUMENT;
+    if (plan == NULL)
+        return rp_fail(program->context, RP_INVALID_ARGUMENT, "executor: the plan is NULL");
     if (options != NULL && options->struct_size != sizeof *options)
         return rp_fail(program->context, RP_INVALID_ARGUMENT,
                        "executor: options are of another size: set struct_size");
@@ -159,6 +165,7 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
     }
     clear_sums(made, true);
     made->outside_base = rp_process_outside(made->owner->arena, made->owner->arena_bytes);
+    rp_own(made->context, &made->owned, made, destroy_executor);
     *executor = made;
     return RP_OK;
 }
@@ -167,6 +174,7 @@ void rp_executor_destroy(rp_executor *executor) {
     if (executor == NULL)
         return;
     rp_context *context = executor->context;
+    rp_disown(context, &executor->owned);
     rp_executor *owner = executor->owner;
     if (owner->pending == executor)
         owner->pending = NULL;
@@ -251,23 +259,39 @@ static bool is_tensor(const rp_executor *executor, rp_tensor tensor) {
     return tensor.id != 0 && tensor.id <= executor->program->tensor_count;
 }
 
-rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data, size_t bytes) {
-    if (executor == NULL)
-        return RP_INVALID_ARGUMENT;
+/* A tensor that no node needs has no memory: the same status whether it is read or written. */
+static rp_status check_needed(const rp_executor *executor, const char *call, rp_tensor tensor) {
     const rp_program *program = executor->program;
-    rp_status status = rp_executor_check_idle(executor, "rp_executor_write");
+    if (program->graph_value[tensor.id - 1] != RP_NONE)
+        return RP_OK;
+    return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                   "%s: nothing that the program computes needs %s", call,
+                   rp_tensor_name(program->tape, tensor));
+}
+
+rp_status rp_executor_find_leaf(rp_executor *executor, const char *call, rp_tensor leaf,
+                                void **place) {
+    const rp_program *program = executor->program;
+    rp_status status = rp_executor_check_idle(executor, call);
     if (status != RP_OK)
         return status;
     if (!is_tensor(executor, leaf) || !rp_code_is_leaf(&program->code.values[leaf.id - 1]))
         return rp_fail(executor->context, RP_INVALID_ARGUMENT,
-                       "rp_executor_write: tensor %u is no parameter or input of the program",
+                       "%s: tensor %u is no parameter or input of the program", call,
                        (unsigned)leaf.id);
-    void *place = rp_executor_place_of(executor, leaf.id - 1);
-    if (place == NULL)
-        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
-                       "rp_executor_write: nothing that the program computes needs %s",
-                       rp_tensor_name(program->tape, leaf));
-    status = check_copy(executor, "rp_executor_write", leaf.id - 1, data, bytes);
+    status = check_needed(executor, call, leaf);
+    if (status == RP_OK)
+        *place = rp_executor_place_of(executor, leaf.id - 1);
+    return status;
+}
+
+rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data, size_t bytes) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    void *place = NULL;
+    rp_status status = rp_executor_find_leaf(executor, "rp_executor_write", leaf, &place);
+    if (status == RP_OK)
+        status = check_copy(executor, "rp_executor_write", leaf.id - 1, data, bytes);
     if (status == RP_OK)
         executor->backend->write(place, data, bytes);
     return status;
@@ -297,7 +321,9 @@ rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *
     if (!is_tensor(executor, tensor))
         return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                        "rp_executor_read: the program has no tensor %u", (unsigned)tensor.id);
-    return read_value(executor, "rp_executor_read", tensor.id - 1, data, bytes);
+    const rp_status status = check_needed(executor, "rp_executor_read", tensor);
+    return status == RP_OK ? read_value(executor, "rp_executor_read", tensor.id - 1, data, bytes)
+                           : status;
 }
 
 static const rp_program_gradient *find_gradient(const rp_executor *executor, rp_tensor leaf) {

@@ -32,6 +32,7 @@ typedef enum rp_executor_state {
 
 struct rp_executor {
     rp_context *context;
+    rp_owned owned;
     const rp_program *program;
     const rp_plan *plan;
     rp_executor_options options;
@@ -90,6 +91,10 @@ rp_status rp_executor_check_idle(const rp_executor *executor, const char *call);
 
 /* Whether the gradients of a run lie in the arena. */
 rp_status rp_executor_check_gradients(const rp_executor *executor, const char *call);
+
+/* Where a parameter or input lies that may be written now, or a status with words. */
+rp_status rp_executor_find_leaf(rp_executor *executor, const char *call, rp_tensor leaf,
+                                void **place);
 
 /* Bytes of a value of the program. */
 size_t rp_executor_bytes(const rp_executor *executor, uint32_t value);

@@ -70,8 +70,11 @@ static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum)
 }
 
 rp_status rp_gradient_norm(const rp_executor *executor, double *norm) {
-    if (executor == NULL || norm == NULL)
+    if (executor == NULL)
         return RP_INVALID_ARGUMENT;
+    if (norm == NULL)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "rp_gradient_norm: nowhere to put the norm");
     *norm = 0.0;
     rp_status status = check_update(executor, "rp_gradient_norm");
     if (status != RP_OK || executor->kernels == NULL)

@@ -133,6 +133,10 @@ static rp_status differentiate(rp_program *program, const rp_program_options *op
     return status;
 }
 
+static void destroy_program(void *program) {
+    rp_program_destroy(program);
+}
+
 rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
                             rp_program **program) {
     if (program == NULL)
@@ -161,17 +165,20 @@ rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
         status = rp_program_prune(made);
     if (status == RP_OK)
         status = rp_program_lower(made, options->name != NULL ? options->name : "program");
-    if (status == RP_OK)
-        *program = made;
-    else
+    if (status != RP_OK) {
         rp_program_destroy(made);
-    return status;
+        return status;
+    }
+    rp_own(made->context, &made->owned, made, destroy_program);
+    *program = made;
+    return RP_OK;
 }
 
 void rp_program_destroy(rp_program *program) {
     if (program == NULL)
         return;
     rp_context *context = program->context;
+    rp_disown(context, &program->owned);
     rp_graph_destroy(program->graph);
     rp_code_clear(context, &program->code);
     rp_free(context, program->graph_value);

@@ -6,6 +6,7 @@
 #ifndef REPRISE_AUTOGRAD_PROGRAM_H
 #define REPRISE_AUTOGRAD_PROGRAM_H
 
+#include <reprise/extend.h>
 #include <reprise/program.h>
 
 #include "code.h"
@@ -19,6 +20,7 @@ typedef struct rp_program_gradient {
 
 struct rp_program {
     rp_context *context;
+    rp_owned owned;
     rp_tape *tape;
     rp_code code;
     size_t tensor_count;

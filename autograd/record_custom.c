@@ -82,10 +82,9 @@ static rp_status record(rp_tape *tape, const rp_custom_op *op, const rp_tensor *
 rp_status rp_custom(rp_tape *tape, const rp_custom_op *op, const rp_tensor *inputs,
                     size_t input_count, const rp_tensor_info *output_infos, size_t output_count,
                     rp_tensor *outputs) {
-    if (tape == NULL)
-        return RP_INVALID_ARGUMENT;
     const rp_status status =
-        record(tape, op, inputs, input_count, output_infos, output_count, outputs);
+        tape == NULL ? RP_INVALID_ARGUMENT
+                     : record(tape, op, inputs, input_count, output_infos, output_count, outputs);
     for (size_t i = 0; status != RP_OK && outputs != NULL && i < output_count; i++)
         outputs[i] = RP_NO_TENSOR;
     return status;

@@ -7,6 +7,10 @@
 
 /* ---- Creating -------------------------------------------------------------------------------- */
 
+static void destroy_tape(void *tape) {
+    rp_tape_destroy(tape);
+}
+
 rp_status rp_tape_create(rp_context *context, rp_tape **tape) {
     if (tape == NULL)
         return RP_INVALID_ARGUMENT;
@@ -21,6 +25,7 @@ rp_status rp_tape_create(rp_context *context, rp_tape **tape) {
         rp_tape_destroy(made);
         return rp_fail_memory(context, "a tape");
     }
+    rp_own(context, &made->owned, made, destroy_tape);
     *tape = made;
     return RP_OK;
 }
@@ -29,6 +34,7 @@ void rp_tape_destroy(rp_tape *tape) {
     if (tape == NULL)
         return;
     rp_context *context = tape->context;
+    rp_disown(context, &tape->owned);
     for (size_t i = 0; i < tape->custom_count; i++)
         rp_free(context, tape->customs[i]);
     rp_free(context, tape->customs);

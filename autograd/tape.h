@@ -2,6 +2,7 @@
 #ifndef REPRISE_AUTOGRAD_TAPE_H
 #define REPRISE_AUTOGRAD_TAPE_H
 
+#include <reprise/extend.h>
 #include <reprise/ops.h>
 
 #include "code.h"
@@ -18,6 +19,7 @@ typedef struct rp_leaf {
  * one. */
 struct rp_tape {
     rp_context *context;
+    rp_owned owned;
     rp_status status;
     char message[RP_TAPE_MESSAGE]; /* of the failure that `status` is */
     rp_code code;

@@ -8,11 +8,17 @@
 
 enum { INDEX_TEXT_BYTES = 24 };
 
+static void destroy_graph(void *graph) {
+    rp_graph_destroy(graph);
+}
+
 rp_status rp_graph_create(rp_context *context, const char *name, int64_t alignment,
                           rp_graph **graph) {
-    if (context == NULL || graph == NULL)
+    if (graph == NULL)
         return RP_INVALID_ARGUMENT;
     *graph = NULL;
+    if (context == NULL)
+        return RP_INVALID_ARGUMENT;
     if (alignment < 1)
         return rp_fail(context, RP_INVALID_ARGUMENT,
                        "graph: alignment is %lld, at least 1 is needed", (long long)alignment);
@@ -32,6 +38,7 @@ rp_status rp_graph_create(rp_context *context, const char *name, int64_t alignme
     memcpy(made->strings + 1, text, bytes);
     made->name = 1;
     made->string_bytes = 1 + bytes;
+    rp_own(context, &made->owned, made, destroy_graph);
     *graph = made;
     return RP_OK;
 }
@@ -40,6 +47,7 @@ void rp_graph_destroy(rp_graph *graph) {
     if (graph == NULL)
         return;
     rp_context *context = graph->context;
+    rp_disown(context, &graph->owned);
     rp_memo_destroy(graph);
     rp_free(context, graph->values);
     rp_free(context, graph->nodes);
@@ -222,19 +230,26 @@ rp_status rp_graph_set_outputs(rp_graph *graph, const uint32_t *values, size_t c
     return RP_OK;
 }
 
+/* ---- Looking: what is empty for NULL and for an index behind the last ------------------------ */
+
 const char *rp_graph_name(const rp_graph *graph) {
-    return graph->strings + graph->name;
+    return graph != NULL ? graph->strings + graph->name : "";
 }
 
 size_t rp_graph_node_count(const rp_graph *graph) {
-    return graph->node_count;
+    return graph != NULL ? graph->node_count : 0;
 }
 
 size_t rp_graph_value_count(const rp_graph *graph) {
-    return graph->value_count;
+    return graph != NULL ? graph->value_count : 0;
 }
 
 void rp_graph_node(const rp_graph *graph, uint32_t node, rp_node_info *info) {
+    if (info == NULL)
+        return;
+    *info = (rp_node_info){.name = "", .block = ""};
+    if (graph == NULL || node >= graph->node_count)
+        return;
     const rp_node *n = &graph->nodes[node];
     *info = (rp_node_info){
         .name = rp_node_name(graph, node),
@@ -254,6 +269,11 @@ void rp_graph_node(const rp_graph *graph, uint32_t node, rp_node_info *info) {
 }
 
 void rp_graph_value(const rp_graph *graph, uint32_t value, rp_value_info *info) {
+    if (info == NULL)
+        return;
+    *info = (rp_value_info){.name = "", .alias_of = RP_NONE};
+    if (graph == NULL || value >= graph->value_count)
+        return;
     const rp_value *v = &graph->values[value];
     *info = (rp_value_info){
         .name = rp_value_name(graph, value),
@@ -264,22 +284,23 @@ void rp_graph_value(const rp_graph *graph, uint32_t value, rp_value_info *info) 
 }
 
 const uint32_t *rp_graph_outputs(const rp_graph *graph, size_t *count) {
-    *count = graph->output_count;
-    return graph->outputs;
+    if (count != NULL)
+        *count = graph != NULL ? graph->output_count : 0;
+    return graph != NULL ? graph->outputs : NULL;
 }
 
 uint64_t rp_graph_hash(const rp_graph *graph) {
-    return graph->hash;
+    return graph != NULL ? graph->hash : 0;
 }
 
 int64_t rp_graph_total_cost_ns(const rp_graph *graph) {
-    return graph->total_cost_ns;
+    return graph != NULL ? graph->total_cost_ns : 0;
 }
 
 int64_t rp_graph_alignment(const rp_graph *graph) {
-    return graph->alignment;
+    return graph != NULL ? graph->alignment : 0;
 }
 
 int64_t rp_graph_persistent_bytes(const rp_graph *graph) {
-    return graph->persistent_bytes;
+    return graph != NULL ? graph->persistent_bytes : 0;
 }

@@ -39,6 +39,7 @@ typedef struct rp_node {
 
 struct rp_graph {
     rp_context *context;
+    rp_owned owned;
     size_t name;
     int64_t alignment;
     rp_value *values;

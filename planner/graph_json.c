@@ -230,9 +230,11 @@ static rp_status read_graph(rp_context *context, const json_t *root, rp_graph **
 
 rp_status rp_graph_parse(rp_context *context, const char *text, size_t length, rp_graph **graph) {
     json_t *root = NULL;
-    if (context == NULL || graph == NULL)
+    if (graph == NULL)
         return RP_INVALID_ARGUMENT;
     *graph = NULL;
+    if (context == NULL)
+        return RP_INVALID_ARGUMENT;
     if (text == NULL)
         return rp_fail(context, RP_INVALID_ARGUMENT, "graph: the text is NULL");
     rp_status status = rp_json_parse(context, text, length, "reprise-graph", &root);
@@ -244,9 +246,11 @@ rp_status rp_graph_parse(rp_context *context, const char *text, size_t length, r
 
 rp_status rp_graph_load(rp_context *context, const char *path, rp_graph **graph) {
     rp_text text;
-    if (context == NULL || graph == NULL)
+    if (graph == NULL)
         return RP_INVALID_ARGUMENT;
     *graph = NULL;
+    if (context == NULL)
+        return RP_INVALID_ARGUMENT;
     if (path == NULL)
         return rp_fail(context, RP_INVALID_ARGUMENT, "graph: the path is NULL");
     rp_status status = rp_file_read(context, path, &text);

@@ -51,6 +51,10 @@ static rp_status fill_report(rp_plan *plan, int64_t budget_bytes) {
     return RP_OK;
 }
 
+static void destroy_plan(void *plan) {
+    rp_plan_destroy(plan);
+}
+
 rp_status rp_plan_assemble(const rp_graph *graph, const char *strategy, rp_schedule *schedule,
                            rp_layout *layout, int64_t budget_bytes, rp_plan **plan) {
     rp_context *context = graph->context;
@@ -73,6 +77,7 @@ rp_status rp_plan_assemble(const rp_graph *graph, const char *strategy, rp_sched
         rp_plan_destroy(made);
         return status;
     }
+    rp_own(context, &made->owned, made, destroy_plan);
     *plan = made;
     return RP_OK;
 }
@@ -81,32 +86,38 @@ void rp_plan_destroy(rp_plan *plan) {
     if (plan == NULL)
         return;
     rp_context *context = plan->graph->context;
+    rp_disown(context, &plan->owned);
     rp_free(context, plan->strategy);
     rp_schedule_clear(context, &plan->schedule);
     rp_layout_clear(context, &plan->layout);
     rp_free(context, plan);
 }
 
+/* ---- Looking: what is empty for NULL --------------------------------------------------------- */
+
 void rp_plan_get_report(const rp_plan *plan, rp_plan_report *report) {
-    *report = plan->report;
+    if (report != NULL)
+        *report = plan != NULL ? plan->report : (rp_plan_report){.peak_node = RP_NONE};
 }
 
 const char *rp_plan_strategy(const rp_plan *plan) {
-    return plan->strategy;
+    return plan != NULL ? plan->strategy : "";
 }
 
 const rp_graph *rp_plan_graph(const rp_plan *plan) {
-    return plan->graph;
+    return plan != NULL ? plan->graph : NULL;
 }
 
 const rp_step *rp_plan_steps(const rp_plan *plan, size_t *count) {
-    *count = plan->schedule.count;
-    return plan->schedule.steps;
+    if (count != NULL)
+        *count = plan != NULL ? plan->schedule.count : 0;
+    return plan != NULL ? plan->schedule.steps : NULL;
 }
 
 const rp_placement *rp_plan_placements(const rp_plan *plan, size_t *count) {
-    *count = plan->layout.count;
-    return plan->layout.placements;
+    if (count != NULL)
+        *count = plan != NULL ? plan->layout.count : 0;
+    return plan != NULL ? plan->layout.placements : NULL;
 }
 
 /* ---- Planning -------------------------------------------------------------------------------- */
@@ -246,9 +257,11 @@ static rp_status check_options(const rp_graph *graph, const rp_plan_options *opt
 rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, rp_plan **plan,
                          rp_plan_report *report) {
     const rp_plan_options defaults = RP_PLAN_OPTIONS;
-    if (graph == NULL || plan == NULL)
+    if (plan == NULL)
         return RP_INVALID_ARGUMENT;
     *plan = NULL;
+    if (graph == NULL)
+        return RP_INVALID_ARGUMENT;
     if (options == NULL)
         options = &defaults;
     rp_status status = check_options(graph, options);
@@ -283,8 +296,10 @@ rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, 
 }
 
 rp_status rp_plan_limits(const rp_graph *graph, rp_plan_report *report) {
-    if (graph == NULL || report == NULL)
+    if (graph == NULL)
         return RP_INVALID_ARGUMENT;
+    if (report == NULL)
+        return rp_fail(graph->context, RP_INVALID_ARGUMENT, "plan: the report is NULL");
     if (!graph->finished)
         return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
     choice c = {.graph = graph, .name = "auto"};
@@ -365,8 +380,10 @@ static rp_status trace_frontier(rp_family *family, size_t room, rp_frontier_poin
 
 rp_status rp_plan_frontier(const rp_graph *graph, const char *strategy, rp_frontier_point *points,
                            size_t *count) {
-    if (graph == NULL || points == NULL || count == NULL)
+    if (graph == NULL)
         return RP_INVALID_ARGUMENT;
+    if (points == NULL || count == NULL)
+        return rp_fail(graph->context, RP_INVALID_ARGUMENT, "plan: points or their count is NULL");
     if (!graph->finished)
         return rp_fail(graph->context, RP_BAD_STATE, "plan: the graph is not finished");
     const rp_strategy *row = NULL;

@@ -199,10 +199,14 @@ void rp_draft_clear(rp_context *context, rp_draft *draft) {
 
 rp_status rp_plan_import(const rp_graph *graph, const rp_step *steps, size_t count,
                          int64_t budget_bytes, rp_plan **plan, rp_plan_report *report) {
-    if (graph == NULL || plan == NULL || (steps == NULL && count > 0))
+    if (plan == NULL)
         return RP_INVALID_ARGUMENT;
     *plan = NULL;
+    if (graph == NULL)
+        return RP_INVALID_ARGUMENT;
     rp_context *context = graph->context;
+    if (steps == NULL && count > 0)
+        return rp_fail(context, RP_INVALID_ARGUMENT, "plan: the list of steps is NULL");
     rp_status status = rp_plan_check_import(graph, budget_bytes);
     if (status != RP_OK)
         return status;

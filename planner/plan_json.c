@@ -159,9 +159,11 @@ static rp_status read_plan(const rp_graph *graph, const json_t *root, int64_t bu
 rp_status rp_plan_parse(const rp_graph *graph, const char *text, size_t length,
                         int64_t budget_bytes, rp_plan **plan, rp_plan_report *report) {
     json_t *root = NULL;
-    if (graph == NULL || plan == NULL)
+    if (plan == NULL)
         return RP_INVALID_ARGUMENT;
     *plan = NULL;
+    if (graph == NULL)
+        return RP_INVALID_ARGUMENT;
     if (text == NULL)
         return rp_fail(graph->context, RP_INVALID_ARGUMENT, "plan: the text is NULL");
     rp_status status = rp_plan_check_import(graph, budget_bytes);
@@ -176,9 +178,11 @@ rp_status rp_plan_parse(const rp_graph *graph, const char *text, size_t length,
 rp_status rp_plan_load(const rp_graph *graph, const char *path, int64_t budget_bytes,
                        rp_plan **plan, rp_plan_report *report) {
     rp_text text;
-    if (graph == NULL || plan == NULL)
+    if (plan == NULL)
         return RP_INVALID_ARGUMENT;
     *plan = NULL;
+    if (graph == NULL)
+        return RP_INVALID_ARGUMENT;
     if (path == NULL)
         return rp_fail(graph->context, RP_INVALID_ARGUMENT, "plan: the path is NULL");
     rp_status status = rp_file_read(graph->context, path, &text);

@@ -6,6 +6,7 @@
 
 struct rp_plan {
     const rp_graph *graph;
+    rp_owned owned;
     char *strategy;
     rp_schedule schedule;
     rp_layout layout;

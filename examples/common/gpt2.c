@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "normal.h"
-
 __extension__ typedef __int128 wide;
 
 enum { PARAMETERS_A_BLOCK = 12, OTHER_PARAMETERS = 5 };
@@ -118,17 +116,6 @@ bool gpt2_record(rp_tape *tape, rp_context *context, const gpt2_config *config, 
 void gpt2_free(gpt2 *model) {
     free(model->parameters);
     *model = (gpt2){0};
-}
-
-void gpt2_initialise(const gpt2 *model, size_t index, uint64_t seed, int threads, float *out) {
-    const gpt2_parameter *p = &model->parameters[index];
-    const int64_t count = rp_shape_count(p->shape);
-    if (p->deviation > 0.0) {
-        normal_fill(seed, (uint32_t)index, p->deviation, count, threads, out);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        out[i] = p->fill;
 }
 
 int64_t gpt2_flops(const gpt2_config *c) {

@@ -35,9 +35,6 @@ bool gpt2_record(rp_tape *tape, rp_context *context, const gpt2_config *config, 
                  failure *failure);
 void gpt2_free(gpt2 *model);
 
-/* The initial value of parameter number `index`, as `--seed` without `--load` gives it. */
-void gpt2_initialise(const gpt2 *model, size_t index, uint64_t seed, int threads, float *out);
-
 /* Floating point operations of one micro-batch, forward and backward: 3 times the forward products,
  * 2 a multiply-add, causal scores counted half, look-ups and recompute not. */
 int64_t gpt2_flops(const gpt2_config *config);

@@ -157,17 +157,27 @@ bool trainer_plan(trainer *trainer, failure *failure) {
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-/* The initial value of one parameter, into `values`. */
-static bool initial_values(const trainer *t, size_t index, float *values, failure *failure) {
+/* Gives one parameter its initial value; `values` has room for it. */
+static bool write_initial(const trainer *t, size_t index, float *values, failure *failure) {
     const gpt2_parameter *p = &t->model.parameters[index];
-    if (t->weights.file == NULL) {
-        gpt2_initialise(&t->model, index, (uint64_t)t->options->seed,
-                        rp_context_threads(t->context), values);
-        return true;
+    const int64_t count = rp_shape_count(p->shape);
+    rp_status status;
+    if (t->weights.file == NULL && p->deviation > 0.0) {
+        status = rp_executor_write_normal(t->executor, p->tensor, p->deviation,
+                                          (uint64_t)t->options->seed, (uint32_t)index);
+        return status == RP_OK || trainer_fail(t, status, "initial weights", failure);
     }
-    const char *name = rp_tensor_name(t->tape, p->tensor);
-    const safetensors_entry *entry = safetensors_find(&t->weights, name, GPT2_PREFIX);
-    return safetensors_read(&t->weights, entry, 0, rp_shape_count(p->shape), values, failure);
+    if (t->weights.file != NULL) {
+        const char *name = rp_tensor_name(t->tape, p->tensor);
+        const safetensors_entry *entry = safetensors_find(&t->weights, name, GPT2_PREFIX);
+        if (!safetensors_read(&t->weights, entry, 0, count, values, failure))
+            return false;
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            values[i] = p->fill;
+    }
+    status = rp_executor_write(t->executor, p->tensor, values, (size_t)count * sizeof *values);
+    return status == RP_OK || trainer_fail(t, status, "initial weights", failure);
 }
 
 static bool write_weights(trainer *t, failure *failure) {
@@ -180,15 +190,8 @@ static bool write_weights(trainer *t, failure *failure) {
     if (values == NULL)
         return fail_memory(failure, "the initial weights");
     bool good = true;
-    for (size_t i = 0; i < t->model.parameter_count && good; i++) {
-        const gpt2_parameter *p = &t->model.parameters[i];
-        good = initial_values(t, i, values, failure);
-        if (good) {
-            const size_t bytes = (size_t)rp_shape_count(p->shape) * sizeof *values;
-            const rp_status status = rp_executor_write(t->executor, p->tensor, values, bytes);
-            good = status == RP_OK || trainer_fail(t, status, "initial weights", failure);
-        }
-    }
+    for (size_t i = 0; i < t->model.parameter_count && good; i++)
+        good = write_initial(t, i, values, failure);
     free(values);
     return good;
 }

@@ -42,7 +42,8 @@ typedef struct rp_context_options {
 /* `options` may be NULL. `*context` is NULL on failure (RP_INVALID_ARGUMENT, RP_OUT_OF_MEMORY). */
 RP_API rp_status rp_context_create(const rp_context_options *options, rp_context **context);
 
-/* Every object of the context must have been destroyed before. NULL is ignored. */
+/* Destroys what is left of the context's objects too, the newest first: a program that is done, or
+ * that has failed, needs no other call. NULL is ignored. */
 RP_API void rp_context_destroy(rp_context *context);
 
 /* What the last failed call in this context had to say; "" before the first. Valid until the next

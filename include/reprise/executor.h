@@ -63,8 +63,16 @@ RP_API void rp_executor_destroy(rp_executor *executor);
 RP_API rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data,
                                    size_t bytes);
 
+/* The same with normal random numbers (f32) of this standard deviation: the usual initial values.
+ * Element e is a function of (seed, stream, e) alone: lane e % 4 of block k = e / 4 of Philox
+ * 4x32-10, key (seed), counter (k low, k high, stream, 0x494E4954), and Box-Muller in double on
+ * pairs of words. RP_BAD_DTYPE: not f32. */
+RP_API rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double deviation,
+                                          uint64_t seed, uint32_t stream);
+
 /* Any tensor that is live when a run has ended: leaves, losses, outputs. RP_BAD_STATE: not live, or
- * nothing has run. */
+ * nothing has run. RP_INVALID_ARGUMENT: nothing in the program needs it, as in
+ * rp_executor_write. */
 RP_API rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
                                   size_t bytes);
 RP_API rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data,

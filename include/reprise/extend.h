@@ -44,6 +44,20 @@ RP_API rp_status rp_fail(rp_context *context, rp_status status, const char *form
  * for. */
 RP_API rp_status rp_fail_memory(rp_context *context, const char *what);
 
+/* The place of an object among those that its context destroys with itself, newest first. */
+typedef struct rp_owned {
+    struct rp_owned *older, *newer;
+    void (*destroy)(void *object); /* NULL: the context does not know the object */
+    void *object;
+} rp_owned;
+
+/* `object`, which holds `owned` (all zero), is whole from here on: the context will call
+ * destroy(object). */
+RP_API void rp_own(rp_context *context, rp_owned *owned, void *object, void (*destroy)(void *));
+
+/* The object is being destroyed; nothing for one that the context does not know. */
+RP_API void rp_disown(rp_context *context, rp_owned *owned);
+
 /* a + b and a * b; false on overflow or when an operand is negative. */
 RP_API bool rp_checked_add(int64_t a, int64_t b, int64_t *sum);
 RP_API bool rp_checked_multiply(int64_t a, int64_t b, int64_t *product);

@@ -107,7 +107,7 @@ RP_API const char *rp_graph_name(const rp_graph *graph);
 RP_API size_t rp_graph_node_count(const rp_graph *graph);
 RP_API size_t rp_graph_value_count(const rp_graph *graph);
 
-/* Pointers in `*info` live as long as the graph. The index must be below the count. */
+/* Pointers in `*info` live as long as the graph. */
 RP_API void rp_graph_node(const rp_graph *graph, uint32_t node, rp_node_info *info);
 RP_API void rp_graph_value(const rp_graph *graph, uint32_t value, rp_value_info *info);
 RP_API const uint32_t *rp_graph_outputs(const rp_graph *graph, size_t *count);

@@ -49,6 +49,11 @@ typedef struct rp_plan_options {
 #define RP_PLAN_OPTIONS                                                                            \
     { sizeof(rp_plan_options), RP_UNLIMITED, NULL }
 
+#ifndef __cplusplus
+/* &options for a budget and nothing else: rp_plan_create(graph, RP_BUDGET(bytes), &plan, NULL) */
+#define RP_BUDGET(bytes) (&(const rp_plan_options){sizeof(rp_plan_options), (bytes), NULL})
+#endif
+
 /* What a plan costs, and what a budget would have to be. Bytes include the persistent values. */
 typedef struct rp_plan_report {
     int64_t budget_bytes;

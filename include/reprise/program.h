@@ -45,6 +45,13 @@ typedef struct rp_program_options {
             RP_OPTIMIZER_NONE, 0                                                                   \
     }
 
+#ifndef __cplusplus
+/* &options for one loss and nothing else: rp_program_create(tape, RP_LOSS(loss), &program) */
+#define RP_LOSS(loss)                                                                              \
+    (&(const rp_program_options){                                                                  \
+        .struct_size = sizeof(rp_program_options), .losses = &(loss), .loss_count = 1})
+#endif
+
 /* Leaves out what neither a loss, a wanted gradient nor an output needs. The tape may be recorded
  * further; the program does not see it.
  *   the tape's status            it holds a wrong call

@@ -8,9 +8,13 @@
  *   graph.h     the planner alone, for a framework that has its own tensors
  *   extend.h    for strategies, ops and backends: unstable
  *
- * Objects belong to a context and are destroyed before what they were made from: executor, plan,
- * program, tape, context. Every call documents its statuses; all share this: RP_OUT_OF_MEMORY
- * wherever memory is taken, and RP_INVALID_ARGUMENT for a NULL that is not allowed.
+ * Objects belong to a context, which destroys what is left of them with itself. Those that are
+ * destroyed alone go before what they were made from: executor, plan, program, tape.
+ *
+ * Every call documents its statuses; all share this: RP_OUT_OF_MEMORY wherever memory is taken.
+ * NULL is never a crash: destroying it does nothing, making something of it and acting on it are
+ * RP_INVALID_ARGUMENT, recording on it gives the tensor 0, and asking it, or for an index behind
+ * the last, gives what is empty: 0, NULL, "", a cleared struct.
  */
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H

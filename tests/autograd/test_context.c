@@ -41,6 +41,35 @@ static void test_destroying_nothing_is_allowed(void) {
     RP_CHECK_STRING(rp_context_message(NULL), "");
 }
 
+/* ---- Ownership ------------------------------------------------------------------------------- */
+
+typedef struct owned_thing {
+    rp_owned owned;
+    int number;
+    int *order, *count;
+} owned_thing;
+
+static void note_destroyed(void *object) {
+    owned_thing *thing = object;
+    thing->order[(*thing->count)++] = thing->number;
+}
+
+static void test_context_destroys_what_is_left_newest_first(void) {
+    rp_context *context = rp_test_context(1);
+    owned_thing things[4];
+    int order[4] = {0}, count = 0;
+    for (int i = 0; i < 4; i++) {
+        things[i] = (owned_thing){.number = i, .order = order, .count = &count};
+        rp_own(context, &things[i].owned, &things[i], note_destroyed);
+    }
+    rp_disown(context, &things[2].owned); /* destroyed alone */
+    rp_disown(context, &things[2].owned); /* and never twice */
+    rp_context_destroy(context);
+    RP_CHECK_EQUAL(count, 3);
+    RP_CHECK(order[0] == 3 && order[1] == 1 && order[2] == 0, "order %d %d %d", order[0], order[1],
+             order[2]);
+}
+
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 static void test_fail_returns_its_status_and_leaves_the_message(void) {
@@ -200,6 +229,7 @@ static const rp_test tests[] = {
     RP_TEST(test_threads_are_the_ones_asked_for),
     RP_TEST(test_options_of_another_size_are_refused),
     RP_TEST(test_destroying_nothing_is_allowed),
+    RP_TEST(test_context_destroys_what_is_left_newest_first),
     RP_TEST(test_fail_returns_its_status_and_leaves_the_message),
     RP_TEST(test_long_message_is_cut),
     RP_TEST(test_every_status_has_name_and_text),

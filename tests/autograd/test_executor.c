@@ -26,6 +26,75 @@ static void open_small(bench *b, const rp_program_options *options) {
     bench_make(b, NULL, RP_UNLIMITED);
 }
 
+/* ---- Initial values -------------------------------------------------------------------------- */
+
+enum { NORMALS = 100003 };
+
+/* A program with one parameter of that many elements, drawn with so many threads. */
+static const float *draw_normal(bench *b, int threads, uint64_t seed, uint32_t stream) {
+    *b = (bench){.context = rp_test_context(threads)};
+    RP_REQUIRE_OK(b->context, rp_tape_create(b->context, &b->tape));
+    w = rp_parameter(b->tape, "w", RP_F32, RP_SHAPE(NORMALS));
+    const rp_tensor sum = rp_sum(b->tape, w);
+    RP_REQUIRE_OK(b->context, rp_program_create(b->tape, RP_LOSS(sum), &b->program));
+    RP_REQUIRE_OK(b->context, rp_plan_create(rp_program_graph(b->program), RP_BUDGET(RP_UNLIMITED),
+                                             &b->plan, NULL));
+    RP_REQUIRE_OK(b->context, rp_executor_create(b->program, b->plan, NULL, &b->executor));
+    RP_CHECK_OK(b->context, rp_executor_write_normal(b->executor, w, 0.02, seed, stream));
+    return rp_executor_data(b->executor, w);
+}
+
+static void test_normal_numbers(void) {
+    bench one, three, other;
+    const float *drawn = draw_normal(&one, 1, 7, 3);
+    RP_CHECK(memcmp(drawn, draw_normal(&three, 3, 7, 3), NORMALS * sizeof *drawn) == 0,
+             "the threads change nothing");
+    RP_CHECK(memcmp(drawn, draw_normal(&other, 1, 7, 4), NORMALS * sizeof *drawn) != 0,
+             "another stream has other numbers");
+    double sum = 0.0, squares = 0.0;
+    for (int i = 0; i < NORMALS; i++) {
+        sum += (double)drawn[i];
+        squares += (double)drawn[i] * (double)drawn[i];
+    }
+    RP_CHECK(fabs(sum / NORMALS) < 0.02 * 5.0 / sqrt(NORMALS), "mean %g", sum / NORMALS);
+    RP_CHECK_NEAR(sqrt(squares / NORMALS), 0.02, 0.01);
+    RP_CHECK_STATUS(one.context, rp_executor_write_normal(one.executor, w, -1.0, 0, 0),
+                    RP_INVALID_ARGUMENT);
+    RP_CHECK_STATUS(one.context, rp_executor_write_normal(one.executor, w, NAN, 0, 0),
+                    RP_INVALID_ARGUMENT);
+    RP_CHECK_STATUS(one.context, rp_executor_write_normal(one.executor, (rp_tensor){2}, 1.0, 0, 0),
+                    RP_INVALID_ARGUMENT); /* an op's output */
+    rp_context_destroy(one.context);
+    rp_context_destroy(three.context);
+    rp_context_destroy(other.context);
+}
+
+/* One status for a leaf without memory, whatever is done with it. */
+static void test_a_leaf_that_nothing_needs_is_named(void) {
+    bench b;
+    float value[2] = {0};
+    bench_open(&b);
+    x = bench_input(&b, "x", RP_SHAPE(2), (const float[]){1, 2});
+    w = bench_parameter(&b, "w", RP_SHAPE(2), (const float[]){3, -1});
+    const rp_tensor idle = rp_input(b.tape, "idle", RP_F32, RP_SHAPE(2));
+    bench_program(&b, rp_sum(b.tape, rp_mul(b.tape, x, w)), NULL);
+    bench_make(&b, NULL, RP_UNLIMITED);
+    for (int ran = 0; ran < 2; ran++) {
+        RP_CHECK_STATUS(b.context, rp_executor_read(b.executor, idle, value, 8),
+                        RP_INVALID_ARGUMENT);
+        RP_CHECK_MESSAGE(b.context,
+                         "rp_executor_read: nothing that the program computes needs idle");
+        RP_CHECK_STATUS(b.context, rp_executor_write(b.executor, idle, value, 8),
+                        RP_INVALID_ARGUMENT);
+        RP_CHECK_MESSAGE(b.context, "needs idle");
+        RP_CHECK_STATUS(b.context, rp_executor_write_normal(b.executor, idle, 1.0, 0, 0),
+                        RP_INVALID_ARGUMENT);
+        CU_ASSERT_PTR_NULL(rp_executor_data(b.executor, idle));
+        RP_CHECK_OK(b.context, rp_executor_run(b.executor));
+    }
+    bench_close(&b);
+}
+
 /* ---- States ---------------------------------------------------------------------------------- */
 
 static void test_values_are_there_when_they_are(void) {
@@ -436,11 +505,7 @@ static rp_status train_with(rp_context *context, void *user) {
         status = rp_executor_run(executor);
     if (status == RP_OK)
         status = rp_adamw_step(executor, NULL);
-    rp_executor_destroy(executor);
-    rp_plan_destroy(plan);
-    rp_program_destroy(program);
-    rp_tape_destroy(tape);
-    return status;
+    return status; /* the context destroys what was made */
 }
 
 static void test_training_without_memory_is_a_status(void) {
@@ -451,6 +516,8 @@ static void test_training_without_memory_is_a_status(void) {
 }
 
 static const rp_test tests[] = {
+    RP_TEST(test_normal_numbers),
+    RP_TEST(test_a_leaf_that_nothing_needs_is_named),
     RP_TEST(test_values_are_there_when_they_are),
     RP_TEST(test_arguments_are_checked),
     RP_TEST(test_a_kernel_that_fails_is_named_and_poisons),

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/normal.h"
 #include "unit.h"
 
 static void write_text(const char *path, const char *text) {
@@ -120,43 +119,6 @@ static void test_an_unread_tail_serves_as_validation(void) {
     data_free(&data);
 }
 
-/* Known answers of Random123 (Salmon et al. 2011). */
-static void test_philox_known_answers(void) {
-    static const struct {
-        uint32_t counter[4], key[2], wanted[4];
-    } rows[] = {
-        {{0, 0, 0, 0}, {0, 0}, {0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}},
-        {{0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF},
-         {0xFFFFFFFF, 0xFFFFFFFF},
-         {0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD}},
-        {{0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344},
-         {0xA4093822, 0x299F31D0},
-         {0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1}},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint32_t out[4];
-        philox4x32(rows[i].counter, rows[i].key, out);
-        RP_CHECK(memcmp(out, rows[i].wanted, sizeof out) == 0, "row %zu: %08x...", i, out[0]);
-    }
-}
-
-static void test_normal_numbers(void) {
-    enum { COUNT = 100003 };
-    static float one[COUNT], three[COUNT], other[COUNT];
-    double sum = 0.0, squares = 0.0;
-    normal_fill(7, 3, 0.02, COUNT, 1, one);
-    normal_fill(7, 3, 0.02, COUNT, 3, three);
-    normal_fill(7, 4, 0.02, COUNT, 1, other);
-    RP_CHECK(memcmp(one, three, sizeof one) == 0, "the threads change nothing");
-    RP_CHECK(memcmp(one, other, sizeof one) != 0, "another stream has other numbers");
-    for (int i = 0; i < COUNT; i++) {
-        sum += (double)one[i];
-        squares += (double)one[i] * (double)one[i];
-    }
-    RP_CHECK(fabs(sum / COUNT) < 0.02 * 5.0 / sqrt(COUNT), "mean %g", sum / COUNT);
-    RP_CHECK_NEAR(sqrt(squares / COUNT), 0.02, 0.01);
-}
-
 static void test_hashes_tell_every_bit(void) {
     const float a[2] = {0.0f, 1.0f}, b[2] = {-0.0f, 1.0f}, c[2] = {1.0f, 0.0f};
     RP_CHECK(hash_floats(HASH_START, a, 2) != hash_floats(HASH_START, b, 2), "0 and -0 differ");
@@ -172,8 +134,6 @@ static const rp_test tests[] = {
     RP_TEST(test_texts_that_are_refused),
     RP_TEST(test_what_is_held_out_is_never_trained_on),
     RP_TEST(test_an_unread_tail_serves_as_validation),
-    RP_TEST(test_philox_known_answers),
-    RP_TEST(test_normal_numbers),
     RP_TEST(test_hashes_tell_every_bit),
 };
 RP_SUITE(data, tests)

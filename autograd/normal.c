@@ -1,0 +1,68 @@
+/* Normal random numbers as a pure function of (seed, stream, element): initial values. */
+#include <math.h>
+
+#include "executor.h"
+#include "ops/random.h"
+
+/* Two numbers from two words. */
+static void box_muller(const uint32_t word[2], double deviation, float *out) {
+    const double pi = 3.14159265358979323846;
+    const double radius = sqrt(-2.0 * log((word[0] + 0.5) * 0x1p-32));
+    const double angle = 2.0 * pi * ((word[1] + 0.5) * 0x1p-32);
+    out[0] = (float)(deviation * (radius * cos(angle)));
+    out[1] = (float)(deviation * (radius * sin(angle)));
+}
+
+enum { PIECE = 1024 }; /* elements; a multiple of 4 */
+
+/* Elements [4 * block, 4 * block + PIECE). */
+static void draw_piece(const uint32_t key[2], uint32_t stream, uint64_t block, double deviation,
+                       float out[PIECE]) {
+    for (int i = 0; i < PIECE; i += 4, block++) {
+        const rp_philox r =
+            rp_philox_draw(key, (uint32_t)block, (uint32_t)(block >> 32), stream, 0x494E4954u);
+        box_muller(r.word, deviation, out + i);
+        box_muller(r.word + 2, deviation, out + i + 2);
+    }
+}
+
+static rp_status check_normal(rp_executor *executor, rp_tensor leaf, double deviation,
+                              void **place) {
+    const char *call = "rp_executor_write_normal";
+    const rp_status status = rp_executor_find_leaf(executor, call, leaf, place);
+    if (status != RP_OK)
+        return status;
+    const rp_tensor_info info = rp_code_info(&executor->program->code, leaf.id - 1);
+    if (info.dtype != RP_F32)
+        return rp_fail(executor->context, RP_BAD_DTYPE, "%s: %s is %s, f32 is needed", call,
+                       rp_tensor_name(executor->program->tape, leaf), rp_dtype_name(info.dtype));
+    if (!(deviation >= 0.0) || isinf(deviation))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "%s: the deviation is %g, a finite number of at least 0 is needed", call,
+                       deviation);
+    return RP_OK;
+}
+
+rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double deviation,
+                                   uint64_t seed, uint32_t stream) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    void *place = NULL;
+    const rp_status status = check_normal(executor, leaf, deviation, &place);
+    if (status != RP_OK || executor->kernels == NULL)
+        return status;
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const int64_t count = (int64_t)(rp_executor_bytes(executor, leaf.id - 1) / sizeof(float));
+    const int64_t pieces = count / PIECE + (count % PIECE != 0);
+    const int threads = rp_context_threads(executor->context);
+    (void)threads; /* without OpenMP */
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < pieces; i++) {
+        const int64_t begin = i * PIECE, left = count - begin;
+        float values[PIECE];
+        draw_piece(key, stream, (uint64_t)begin / 4, deviation, values);
+        executor->backend->write((float *)place + begin, values,
+                                 (size_t)(left < PIECE ? left : PIECE) * sizeof *values);
+    }
+    return RP_OK;
+}
