@@ -9,6 +9,8 @@ trap 'rm -rf "$work"' EXIT
 
 awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$work/minimal.c"
 [ -s "$work/minimal.c" ] || { echo "readme: no \`\`\`c block in README.md"; exit 1; }
+lines=$(grep -vcE '^ *($|/\*.*\*/$)' "$work/minimal.c") # neither blank nor a comment
+[ "$lines" -le 30 ] || { echo "readme: the program has $lines lines of code, 30 are promised"; exit 1; }
 diff -u examples/minimal.c "$work/minimal.c" || { echo "readme: the program differs from examples/minimal.c"; exit 1; }
 
 # Every command of the form `test_PROGRAM FILTER` names tests that exist.
@@ -23,4 +25,4 @@ flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror -I"$work/installed/include")
 "${CC:-cc}" "${flags[@]}" "$work/minimal.c" -L"$work/installed/lib" -lreprise -Wl,-rpath,"$work/installed/lib" -o "$work/minimal"
 (cd "$work" && ./minimal >output) || { echo "readme: the program ended with status $?"; exit 1; }
 [ -s "$work/output" ] || { echo "readme: the program printed nothing"; exit 1; }
-echo "readme: $claims promises name tests; $(grep -c . "$work/minimal.c") lines of C built and ran; last line: $(tail -n 1 "$work/output")"
+echo "readme: $claims promises name tests; $lines lines of C built and ran; last line: $(tail -n 1 "$work/output")"
