@@ -116,7 +116,18 @@ void rp_memo_destroy(const rp_graph *graph) {
     if (graph->memo == NULL)
         return;
     rp_family_clear(&graph->memo->family);
+    rp_bound_clear(graph->context, &graph->memo->bound);
     rp_free(graph->context, graph->memo);
+}
+
+rp_status rp_memo_bound(const rp_graph *graph, const rp_bound **bound) {
+    rp_memo *m = graph->memo;
+    rp_status status = RP_OK;
+    *bound = &m->bound;
+    if (!m->is_bounded)
+        status = rp_bound_create(graph, &m->bound);
+    m->is_bounded = status == RP_OK;
+    return status;
 }
 
 rp_status rp_memo_open(const rp_graph *graph, rp_memo **memo) {

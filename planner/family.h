@@ -3,6 +3,7 @@
 #ifndef REPRISE_PLANNER_FAMILY_H
 #define REPRISE_PLANNER_FAMILY_H
 
+#include "bound.h"
 #include "layout.h"
 #include "strategy.h"
 
@@ -19,10 +20,12 @@ rp_status rp_family_create(const rp_graph *graph, const rp_strategy *strategy, u
                            rp_family *family);
 void rp_family_clear(rp_family *family);
 
-/* The family of auto and its minimum, which every plan needs. It depends on the graph alone and is
- * kept with it: a second plan of the same graph costs a fraction of the first. `milliseconds` is
- * what making it took, now or then. */
+/* What every plan needs and the graph alone decides: its bounds, the family of auto and the minimum
+ * of that. It is kept with the graph: a second plan costs a fraction of the first. `milliseconds`
+ * is what making family and minimum took, now or then. */
 typedef struct rp_memo {
+    rp_bound bound;
+    bool is_bounded;
     rp_family family;
     size_t minimum; /* the cheapest member with the smallest arena */
     int64_t minimum_bytes;
@@ -35,6 +38,9 @@ void rp_memo_destroy(const rp_graph *graph);
 
 /* Fills the graph's memo unless it is filled. */
 rp_status rp_memo_open(const rp_graph *graph, rp_memo **memo);
+
+/* The graph's bounds, made when they are first asked for. */
+rp_status rp_memo_bound(const rp_graph *graph, const rp_bound **bound);
 
 /* Lets the graph forget what is too large to keep. */
 void rp_memo_close(const rp_graph *graph);

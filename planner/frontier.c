@@ -2,8 +2,8 @@
  * choices that are right at that moment; between them the search climbs, and from every place of
  * the shelf it goes down and up to the next ones, again and again as long as there is effort. */
 #include "frontier.h"
+#include "family.h"
 #include "moment.h"
-#include "plan_object.h"
 
 enum {
     PLACES = 128,          /* of the shelf, on graphs of usual size */
@@ -41,8 +41,8 @@ typedef struct frontier {
 rp_status rp_frontier_begin(rp_search *s) {
     rp_drops drops = {0};
     bool within = false;
-    int64_t floor = 0;
-    rp_status status = rp_plan_find_floor(s->graph, &floor);
+    const rp_bound *bound = NULL;
+    rp_status status = rp_memo_bound(s->graph, &bound);
     if (status == RP_OK)
         status = rp_drops_create(&s->x, &drops);
     if (status == RP_OK)
@@ -53,7 +53,8 @@ rp_status rp_frontier_begin(rp_search *s) {
         const size_t places = affordable > PLACES       ? PLACES
                               : affordable > MIN_PLACES ? (size_t)affordable
                                                         : MIN_PLACES;
-        status = rp_shelf_create(s->graph->context, floor, s->x.peak, places, &s->shelf);
+        status =
+            rp_shelf_create(s->graph->context, bound->floor_bytes, s->x.peak, places, &s->shelf);
     }
     if (status == RP_OK && within)
         status = rp_shelf_offer(&s->shelf, &s->x, &drops);

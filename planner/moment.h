@@ -14,13 +14,22 @@
 typedef struct rp_choice {
     uint32_t *values;
     size_t count;
-    int64_t bytes, cost; /* held at the moment; of one replay of each writer. Scaled down */
+    int64_t bytes, cost; /* held at the moment; of one replay of each writer. In scaled units */
     bool closed;         /* nothing lies below the line to the next choice */
 } rp_choice;
+
+/* of_bytes * bytes + of_cost * cost >= value for every choice at the moment, whatever stands on the
+ * hull: what the cut at these prices has proven. In scaled units. */
+typedef struct rp_support {
+    int64_t of_bytes, of_cost, value;
+} rp_support;
 
 typedef struct rp_hull {
     rp_choice *choices; /* falling bytes, rising cost: from holding everything on */
     size_t count, capacity;
+    rp_support *supports; /* one for each cut that was looked for */
+    size_t support_count, support_capacity;
+    int byte_shift, cost_shift; /* units of 2^shift bytes and nanoseconds, rounded down each */
 } rp_hull;
 
 /* The lower hull at stage `stage` (below node_count), thinned to `most` choices at least 2. Empty

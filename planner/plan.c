@@ -32,13 +32,16 @@ static rp_status fill_report(rp_plan *plan, int64_t budget_bytes) {
     const rp_graph *graph = plan->graph;
     rp_plan_report *report = &plan->report;
     rp_verdict verdict;
+    const rp_bound *bound = NULL;
     rp_status status = rp_verify_placements(graph, plan->schedule.steps, plan->schedule.count,
                                             plan->layout.placements, plan->layout.count,
                                             plan->layout.arena_bytes, &verdict);
     if (status == RP_OK)
-        status = rp_plan_find_floor(graph, &report->floor_bytes);
+        status = rp_memo_bound(graph, &bound);
     if (status != RP_OK)
         return status;
+    report->floor_bytes = bound->floor_bytes;
+    report->lower_bound_ns = rp_bound_cost(bound, budget_bytes);
     report->budget_bytes = budget_bytes;
     report->peak_bytes = plan->layout.arena_bytes;
     report->live_peak_bytes = verdict.live_peak_bytes;
@@ -153,12 +156,15 @@ static rp_status look_at_minimum(choice *c, rp_family *family, size_t member, ch
 /* Everything that depends on the graph alone. RP_INFEASIBLE: marks leave no schedule. */
 static rp_status find_limits(choice *c) {
     rp_plan_report *report = &c->report;
+    const rp_bound *bound = NULL;
     report->total_cost_ns = c->graph->total_cost_ns;
     report->min_feasible_bytes = report->strategy_min_bytes = RP_UNLIMITED;
     report->peak_node = report->peak_step = RP_NONE;
     rp_status status = rp_plan_find_keep_all(c->graph, &report->keep_all_peak_bytes);
     if (status == RP_OK)
-        status = rp_plan_find_floor(c->graph, &report->floor_bytes);
+        status = rp_memo_bound(c->graph, &bound);
+    if (status == RP_OK)
+        report->floor_bytes = bound->floor_bytes;
     const double begin = rp_milliseconds();
     if (status == RP_OK)
         status = rp_memo_open(c->graph, &c->memo);

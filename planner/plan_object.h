@@ -22,9 +22,6 @@ rp_status rp_plan_assemble(const rp_graph *graph, const char *strategy, rp_sched
 /* The arena of the schedule without recompute. */
 rp_status rp_plan_find_keep_all(const rp_graph *graph, int64_t *arena_bytes);
 
-/* What any plan needs: the largest working set of one node, or the outputs at the end. */
-rp_status rp_plan_find_floor(const rp_graph *graph, int64_t *floor_bytes);
-
 /* The mark that a plan suffers from at `peak_step`, as "; mark keep of node 3 (x) binds too" in
  * `text`; empty if none can be named. */
 rp_status rp_plan_name_mark(const rp_graph *graph, const rp_schedule *schedule, uint32_t peak_step,
