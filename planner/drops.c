@@ -37,7 +37,8 @@ bool rp_drops_contain(const rp_drops *drops, uint32_t value, uint32_t stage) {
 rp_status rp_drops_add(const rp_expander *expander, rp_drops *drops, uint32_t value,
                        uint32_t stage) {
     rp_context *const context = expander->graph->context;
-    if (expander->fixed[value] || rp_drops_contain(drops, value, stage))
+    if (expander->fixed[value] || stage >= expander->hold[value] ||
+        rp_drops_contain(drops, value, stage))
         return RP_OK;
     uint32_t entry = drops->unused;
     if (entry != RP_NONE) {

@@ -40,9 +40,12 @@ typedef struct rp_expander {
     const rp_graph *graph;
 
     /* the graph, activations only */
-    uint32_t *input_begin, *inputs;   /* node_count + 2 entries: the last list is what must stay */
+    /* node_count + 2 entries: the last list is what must stay. Behind the inputs of a node stands
+     * what is held from its stage on */
+    uint32_t *input_begin, *inputs;
     uint32_t *output_begin, *outputs; /* values with a storage of their own first */
     bool *fixed;                      /* values that never may be dropped before their last use */
+    uint32_t *hold; /* the same from this stage on: the writer runs again before, never behind */
     bool has_views;
     rp_drop *forced; /* what marks ask for */
     size_t forced_count;
@@ -80,7 +83,7 @@ void rp_drops_clear(rp_context *context, rp_drops *drops);
 /* Only what marks ask for. */
 rp_status rp_drops_reset(const rp_expander *expander, rp_drops *drops);
 rp_status rp_drops_copy(const rp_expander *expander, const rp_drops *from, rp_drops *to);
-/* Nothing happens where the value is fixed or the decision is there already. */
+/* Nothing happens where the value is fixed or held or the decision is there already. */
 rp_status rp_drops_add(const rp_expander *expander, rp_drops *drops, uint32_t value,
                        uint32_t stage);
 /* False if it was not there, or a mark asks for it. */

@@ -93,22 +93,6 @@ static uint32_t find_last_demand(const rp_expander *x, uint32_t n, const uint32_
     return last;
 }
 
-/* A node runs again only if that is allowed in every stage in which anything may ask for it: then
- * a drop never leads into a dead end. The three lists are scratch. */
-static void find_fixed(rp_expander *x, uint32_t *deadline, uint32_t *last_demand,
-                       uint32_t *next_write) {
-    const rp_graph *graph = x->graph;
-    find_deadlines(graph, deadline, next_write);
-    inherit_deadlines(x, deadline);
-    for (uint32_t n = (uint32_t)graph->node_count; n-- > 0;) {
-        const uint32_t last = find_last_demand(x, n, last_demand);
-        const bool again = rp_node_may_rerun(graph, n) && deadline[n] >= last;
-        last_demand[n] = again ? last : n;
-        for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++)
-            x->fixed[x->outputs[o]] = !again;
-    }
-}
-
 /* ---- Marks ----------------------------------------------------------------------------------- */
 
 static bool is_read_behind(const rp_graph *graph, uint32_t value, uint32_t node) {
@@ -136,6 +120,85 @@ uint32_t rp_graph_find_kept_mark(const rp_graph *graph) {
                 return n;
     }
     return RP_NONE;
+}
+
+/* A node marked recompute whose outputs are read behind the turn, and the stage before which it must
+ * run again, because what it reads is overwritten then or given up: what it writes is held from
+ * there on. RP_NONE: it cannot. `own` is its deadline whatever becomes of its inputs: one of those
+ * that may not run again is still there in the stage behind the turn, and ends with that run. */
+static uint32_t find_hold(const rp_expander *x, uint32_t n, uint32_t turn, uint32_t own,
+                          uint32_t deadline) {
+    const rp_graph *graph = x->graph;
+    if (turn == RP_NONE || n > turn || graph->nodes[n].mark != RP_MARK_RECOMPUTE || own <= turn)
+        return RP_NONE;
+    for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++)
+        if (is_read_behind(graph, x->outputs[o], turn))
+            return deadline > turn ? deadline : turn + 1;
+    return RP_NONE;
+}
+
+/* A node runs again only if that is allowed in every stage in which anything may ask for it, or up
+ * to the stage from which its outputs are held: then a drop never leads into a dead end. The lists
+ * are scratch. */
+static void find_fixed(rp_expander *x, uint32_t *own, uint32_t *deadline, uint32_t *last_demand,
+                       uint32_t *next_write) {
+    const rp_graph *graph = x->graph;
+    const uint32_t turn = find_turn(graph);
+    find_deadlines(graph, own, next_write);
+    if (graph->node_count > 0)
+        memcpy(deadline, own, graph->node_count * sizeof *own);
+    inherit_deadlines(x, deadline);
+    for (uint32_t n = (uint32_t)graph->node_count; n-- > 0;) {
+        const uint32_t last = find_last_demand(x, n, last_demand);
+        const bool again = rp_node_may_rerun(graph, n) && deadline[n] >= last;
+        const uint32_t hold = again ? RP_NONE : find_hold(x, n, turn, own[n], deadline[n]);
+        last_demand[n] = again ? last : hold != RP_NONE ? hold : n;
+        for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++) {
+            x->fixed[x->outputs[o]] = !again && hold == RP_NONE;
+            x->hold[x->outputs[o]] = hold;
+        }
+    }
+}
+
+static bool reads(const rp_graph *graph, uint32_t node, uint32_t value) {
+    for (size_t i = 0; i < graph->nodes[node].inputs.count; i++)
+        if (rp_node_inputs(graph, node)[i] == value)
+            return true;
+    return false;
+}
+
+/* Whether the value stands in the list of stage hold[value] although its node does not read it:
+ * whoever reads it later finds it there. */
+static bool is_called_up(const rp_expander *x, uint32_t value) {
+    return x->hold[value] != RP_NONE && is_read_behind(x->graph, value, x->hold[value]) &&
+           !reads(x->graph, x->hold[value], value);
+}
+
+/* Puts the values that are called up behind the inputs of their stages' nodes. `more` is scratch: a
+ * number for each node. */
+static void call_up(rp_expander *x, uint32_t *more) {
+    const rp_graph *graph = x->graph;
+    uint32_t total = 0, end = x->input_begin[graph->node_count + 1];
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        more[n] = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (is_called_up(x, v)) {
+            more[x->hold[v]]++;
+            total++;
+        }
+    x->input_begin[graph->node_count + 1] += total;
+    for (uint32_t n = (uint32_t)graph->node_count + 1; n-- > 0 && total > 0;) {
+        const uint32_t begin = x->input_begin[n], count = end - begin;
+        total -= n < graph->node_count ? more[n] : 0;
+        memmove(x->inputs + begin + total, x->inputs + begin, count * sizeof *x->inputs);
+        x->input_begin[n] = begin + total;
+        end = begin;
+        if (n < graph->node_count)
+            more[n] = begin + total + count; /* from here on: where the next one goes */
+    }
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (is_called_up(x, v))
+            x->inputs[more[x->hold[v]]++] = v;
 }
 
 /* Outputs of nodes marked recompute are not carried from the last forward node to the first
@@ -175,7 +238,8 @@ static bool allocate(rp_expander *x) {
     const rp_graph *graph = x->graph;
     rp_context *const context = graph->context;
     const size_t nodes = graph->node_count, values = graph->value_count;
-    size_t inputs = graph->output_count, outputs = 0;
+    const size_t marked = count_marked_outputs(graph);
+    size_t inputs = graph->output_count + marked, outputs = 0;
     for (size_t n = 0; n < nodes; n++) {
         inputs += graph->nodes[n].inputs.count;
         outputs += graph->nodes[n].outputs.count;
@@ -185,32 +249,39 @@ static bool allocate(rp_expander *x) {
     x->output_begin = rp_alloc(context, nodes + 1, sizeof *x->output_begin);
     x->outputs = rp_alloc(context, outputs, sizeof *x->outputs);
     x->fixed = rp_alloc(context, values, sizeof *x->fixed);
-    x->forced = rp_alloc(context, count_marked_outputs(graph), sizeof *x->forced);
+    x->hold = rp_alloc(context, values, sizeof *x->hold);
+    x->forced = rp_alloc(context, marked, sizeof *x->forced);
     x->current = rp_alloc(context, values, sizeof *x->current);
     x->last_stage = rp_alloc(context, values, sizeof *x->last_stage);
     x->at = rp_alloc(context, values, sizeof *x->at);
     x->stack = rp_alloc(context, nodes + 1, sizeof *x->stack);
     x->cursor = rp_alloc(context, nodes + 1, sizeof *x->cursor);
-    return x->input_begin && x->inputs && x->output_begin && x->outputs && x->fixed && x->forced &&
-           x->current && x->last_stage && x->at && x->stack && x->cursor;
+    return x->input_begin && x->inputs && x->output_begin && x->outputs && x->fixed && x->hold &&
+           x->forced && x->current && x->last_stage && x->at && x->stack && x->cursor;
 }
 
 rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander) {
     rp_context *const context = graph->context;
     rp_status status = RP_OK;
     *expander = (rp_expander){.graph = graph};
+    uint32_t *own = rp_alloc(context, graph->node_count, sizeof *own);
     uint32_t *deadline = rp_alloc(context, graph->node_count, sizeof *deadline);
     uint32_t *last_demand = rp_alloc(context, graph->node_count, sizeof *last_demand);
     uint32_t *next_write = rp_alloc(context, graph->value_count, sizeof *next_write);
-    if (deadline == NULL || last_demand == NULL || next_write == NULL || !allocate(expander)) {
+    if (own == NULL || deadline == NULL || last_demand == NULL || next_write == NULL ||
+        !allocate(expander)) {
         status = rp_fail_memory(context, "the expansion of schedules");
         goto fail;
     }
     flatten_inputs(graph, expander);
     flatten_outputs(graph, expander);
-    find_fixed(expander, deadline, last_demand, next_write);
+    for (size_t v = 0; v < graph->value_count; v++)
+        expander->hold[v] = RP_NONE;
+    find_fixed(expander, own, deadline, last_demand, next_write);
+    call_up(expander, own);
     status = find_forced(expander);
 fail:
+    rp_free(context, own);
     rp_free(context, deadline);
     rp_free(context, last_demand);
     rp_free(context, next_write);
@@ -224,10 +295,10 @@ void rp_expander_clear(rp_expander *x) {
         return;
     rp_context *const context = x->graph->context;
     void *const blocks[] = {
-        x->input_begin, x->inputs,     x->output_begin, x->outputs, x->fixed,
-        x->forced,      x->run_node,   x->run_stage,    x->run_end, x->current,
-        x->at,          x->last_stage, x->stack,        x->cursor,  x->instances,
-        x->storage,     x->taken,      x->live_on,      x->bytes,   x->run_live,
+        x->input_begin, x->inputs,   x->output_begin, x->outputs,   x->fixed,   x->hold,
+        x->forced,      x->run_node, x->run_stage,    x->run_end,   x->current, x->at,
+        x->last_stage,  x->stack,    x->cursor,       x->instances, x->storage, x->taken,
+        x->live_on,     x->bytes,    x->run_live,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         rp_free(context, blocks[i]);

@@ -1,4 +1,7 @@
 /* Decisions to schedules: whatever is decided, the schedule is valid and its peak is exact. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "expand.h"
 #include "families.h"
 #include "graphs.h"
@@ -93,8 +96,155 @@ static void test_a_view_of_a_parameter_does_not_overwrite_it(void) {
     rp_context_destroy(context);
 }
 
+/* ---- Which marks can be honoured ------------------------------------------------------------- */
+
+/* All schedules of a small graph, as far as marks ask: a state is how many nodes have run, which
+ * outputs of marked nodes are live, and which were away between the turn's two runs. Everything
+ * else stays live, which never hurts without a budget. */
+enum { MARKED_MOST = 6, NODES_MOST = 12, STATES = (NODES_MOST + 1) << (2 * MARKED_MOST) };
+
+typedef struct world {
+    const rp_graph *graph;
+    uint32_t marked[MARKED_MOST], marked_count;
+    uint8_t seen[STATES];
+    uint32_t todo[STATES], todo_count;
+} world;
+
+static uint32_t mask_of(const world *w, const uint32_t *values, size_t count) {
+    uint32_t mask = 0;
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t m = 0; m < w->marked_count; m++)
+            if (w->marked[m] == values[i])
+                mask |= 1u << m;
+    return mask;
+}
+
+static uint32_t inputs_of(const world *w, uint32_t n) {
+    return mask_of(w, rp_node_inputs(w->graph, n), w->graph->nodes[n].inputs.count);
+}
+
+static uint32_t outputs_of(const world *w, uint32_t n) {
+    return mask_of(w, rp_node_outputs(w->graph, n), w->graph->nodes[n].outputs.count);
+}
+
+static void visit(world *w, uint32_t ran, uint32_t live, uint32_t away) {
+    const rp_graph *graph = w->graph;
+    if (ran > graph->last_forward && ran <= graph->first_backward)
+        away |= ~live & ((1u << w->marked_count) - 1);
+    const uint32_t state = (ran << 2 * MARKED_MOST) | live << MARKED_MOST | away;
+    if (!w->seen[state])
+        w->todo[w->todo_count++] = state;
+    w->seen[state] = 1;
+}
+
+/* Whether node n would read the same when `ran` nodes have run. */
+static bool may_run_again(const world *w, uint32_t n, uint32_t ran) {
+    const rp_graph *graph = w->graph;
+    bool may = rp_node_may_rerun(graph, n);
+    for (uint32_t later = n + 1; later < ran; later++)
+        for (size_t o = 0; o < graph->nodes[later].outputs.count; o++)
+            for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
+                may = may && rp_node_outputs(graph, later)[o] !=
+                                 graph->values[rp_node_inputs(graph, n)[i]].root;
+    return may;
+}
+
+static bool honours_marks(world *w) {
+    const rp_graph *graph = w->graph;
+    const uint32_t all = (1u << w->marked_count) - 1;
+    const uint32_t needed = mask_of(w, graph->outputs, graph->output_count);
+    memset(w->seen, 0, sizeof w->seen);
+    w->todo_count = 0;
+    visit(w, 0, 0, 0);
+    while (w->todo_count > 0) {
+        const uint32_t state = w->todo[--w->todo_count], ran = state >> 2 * MARKED_MOST;
+        const uint32_t live = state >> MARKED_MOST & all, away = state & all;
+        if (ran == graph->node_count && (needed & ~live) == 0 && away == all)
+            return true;
+        if (ran < graph->node_count && (inputs_of(w, ran) & ~live) == 0)
+            visit(w, ran + 1, live | outputs_of(w, ran), away);
+        for (uint32_t m = 0; m < w->marked_count; m++) {
+            const uint32_t n = graph->values[w->marked[m]].writer;
+            if (live >> m & 1)
+                visit(w, ran, live & ~(1u << m), away);
+            else if (n < ran && (inputs_of(w, n) & ~live) == 0 && may_run_again(w, n, ran))
+                visit(w, ran, live | outputs_of(w, n), away);
+        }
+    }
+    return false;
+}
+
+/* The marked values; false if there are none, too many, or no turn. */
+static bool open_world(world *w, const rp_graph *graph) {
+    w->graph = graph;
+    w->marked_count = 0;
+    if (graph->last_forward == RP_NONE || graph->first_backward == RP_NONE ||
+        graph->last_forward > graph->first_backward)
+        return false;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (!graph->values[v].persistent &&
+            graph->nodes[graph->values[v].writer].mark == RP_MARK_RECOMPUTE) {
+            if (w->marked_count == MARKED_MOST)
+                return false;
+            w->marked[w->marked_count++] = v;
+        }
+    return w->marked_count > 0;
+}
+
+/* Plans exist exactly where some schedule honours all marks, also where a later node overwrites
+ * what a marked one reads: it then runs again before. */
+static void test_marks_are_honoured_wherever_any_schedule_can(void) {
+    rp_context *context = rp_test_context(1);
+    world *w = malloc(sizeof *w);
+    RP_REQUIRE(w != NULL, "no memory");
+    const uint64_t count = rp_test_is_long() ? 100000 : 6000;
+    int plans = 0, none = 0;
+    for (uint64_t seed = 0; seed < count; seed++) {
+        rp_graph *graph = rp_test_random_graph(context, seed, 4 + (uint32_t)(seed % 9),
+                                               RP_TEST_EVERYTHING & ~RP_TEST_KEEP);
+        if (open_world(w, graph)) {
+            rp_plan *plan = NULL;
+            const bool possible = honours_marks(w);
+            RP_CHECK(rp_plan_create(graph, NULL, &plan, NULL) == (possible ? RP_OK : RP_INFEASIBLE),
+                     "seed %d: %s, %s", (int)seed, possible ? "possible" : "impossible",
+                     rp_context_message(context));
+            plans += possible;
+            none += !possible;
+            rp_plan_destroy(plan);
+        }
+        rp_graph_destroy(graph);
+    }
+    RP_CHECK(plans > 100 && none > 10, "%d with plans, %d without", plans, none);
+    free(w);
+    rp_context_destroy(context);
+}
+
+/* The smallest of the kind: B overwrites what F reads, so F runs again between the turn and B. */
+static void test_a_marked_node_runs_again_before_its_input_is_overwritten(void) {
+    static const char *const texts[] = {
+        "p x 8\np s 2\nf F 1 s -> a:4 !recompute\nf T 1 x -> t:1\n"
+        "b B 1 t -> s b:1\nb C 1 a b -> c:1\no c\n",
+        /* G cannot wait for B: what it reads of F is lost with the turn, so it runs behind it */
+        "p x 8\np s 2\nf F 1 s -> a:4 !recompute\nf G 1 a -> g:4 !recompute\n"
+        "f T 1 x -> s t:1\nb B 1 t -> b:1\nb C 1 g b -> c:1\no c\n",
+    };
+    rp_context *context = rp_test_context(1);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        rp_graph *graph = rp_test_written_graph(context, texts[i]);
+        rp_plan *plan = NULL;
+        rp_plan_report report;
+        RP_REQUIRE_OK(context, rp_plan_create(graph, NULL, &plan, &report));
+        RP_CHECK_EQUAL(report.recompute_nodes, 1);
+        rp_plan_destroy(plan);
+        rp_graph_destroy(graph);
+    }
+    rp_context_destroy(context);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_GR_16_random_drops_on_random_graphs_are_valid),
+    RP_TEST(test_marks_are_honoured_wherever_any_schedule_can),
+    RP_TEST(test_a_marked_node_runs_again_before_its_input_is_overwritten),
     RP_TEST(test_a_view_of_a_parameter_does_not_overwrite_it),
 };
 RP_SUITE(expand, tests)
