@@ -1,29 +1,8 @@
 /* The caller's ops. custom takes and gives what was declared when it was recorded. custom_backward
  * takes the forward inputs, the forward outputs (each absent if the op does not read it) and the
- * gradients of the outputs, in this order, and gives the gradients of the inputs. */
+ * gradients of the outputs, in this order, and gives the gradients of the inputs. There is nothing
+ * to infer: rp_custom has checked what was declared. */
 #include "define.h"
-
-static rp_status custom_infer(rp_context *context, rp_op_call *call) {
-    const rp_custom_op *op = call->params->custom.op;
-    if (op->name == NULL || op->forward == NULL)
-        return rp_fail(context, RP_INVALID_ARGUMENT, "custom op %s: it needs a name and forward",
-                       op->name != NULL ? op->name : "(no name)");
-    if (call->out_count == 0)
-        return rp_fail(context, RP_INVALID_ARGUMENT, "%s: no output, 1 or more are needed",
-                       op->name);
-    for (size_t i = 0; i < call->out_count; i++) {
-        char text[RP_SHAPE_TEXT];
-        int64_t bytes = 0;
-        const rp_tensor_info *out = &call->out[i];
-        if (rp_dtype_bytes(out->dtype) == 0)
-            return rp_fail(context, RP_BAD_DTYPE, "%s: output %zu has no data type", op->name, i);
-        if (!rp_checked_multiply(rp_shape_count(out->shape), (int64_t)rp_dtype_bytes(out->dtype),
-                                 &bytes))
-            return rp_fail(context, RP_BAD_SHAPE, "%s: output %zu, %s, does not fit 63 bits",
-                           op->name, i, rp_tensor_text(out, text));
-    }
-    return RP_OK;
-}
 
 static bool any_wanted(const rp_vjp *vjp) {
     bool any = false;
@@ -68,6 +47,6 @@ fail:
     return status;
 }
 
-const rp_op_def rp_op_def_custom = {.name = "custom", .infer = custom_infer, .vjp = custom_vjp};
+const rp_op_def rp_op_def_custom = {.name = "custom", .vjp = custom_vjp};
 
 const rp_op_def rp_op_def_custom_backward = {.name = "custom_backward"};

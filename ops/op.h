@@ -162,7 +162,7 @@ typedef struct rp_op_def {
     const char *name;
     /* Checks call->in and params, sets call->out and call->out_count (room for RP_OP_MAX_OUTPUTS).
      * The message names the op, what it got and what it wanted. NULL for ops that only vjp
-     * emits. */
+     * emits, and for custom ones, which declare their outputs. */
     rp_status (*infer)(rp_context *context, rp_op_call *call);
     rp_status (*vjp)(rp_vjp *vjp); /* NULL: no gradient flows through */
     /* 2 a multiply-add; NULL: one an output element */

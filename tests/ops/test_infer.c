@@ -286,38 +286,8 @@ static void test_outputs_of_what_fits(void) {
     rp_context_destroy(context);
 }
 
-static rp_status no_callback(const rp_custom_call *call) {
-    (void)call;
-    return RP_OK;
-}
-
-static void test_custom_ops_that_are_refused(void) {
-    rp_context *context = rp_test_context(1);
-    rp_custom_op op = RP_CUSTOM_OP;
-    const rp_op_params params = {.custom = {&op, 0, 1}};
-    rp_tensor_info out = OPS_F32(3);
-    rp_op_call call = {NULL, 0, &out, 1, &params};
-    rp_status (*infer)(rp_context *, rp_op_call *) = rp_op_get(RP_OP_CUSTOM)->infer;
-    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
-    op.name = "mine";
-    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
-    RP_CHECK_MESSAGE(context, "mine");
-    op.forward = no_callback;
-    RP_CHECK_OK(context, infer(context, &call));
-    out.dtype = RP_NO_DTYPE;
-    RP_CHECK_STATUS(context, infer(context, &call), RP_BAD_DTYPE);
-    out = (rp_tensor_info)HUGE_F32;
-    out.shape.dims[2] = 4;
-    RP_CHECK_STATUS(context, infer(context, &call), RP_BAD_SHAPE);
-    RP_CHECK_MESSAGE(context, "mine: output 0");
-    call.out_count = 0;
-    RP_CHECK_STATUS(context, infer(context, &call), RP_INVALID_ARGUMENT);
-    rp_context_destroy(context);
-}
-
 static const rp_test tests[] = {
     RP_TEST(test_what_does_not_fit_is_refused_in_words),
     RP_TEST(test_outputs_of_what_fits),
-    RP_TEST(test_custom_ops_that_are_refused),
 };
 RP_SUITE(infer, tests)
