@@ -1,6 +1,7 @@
 /* Recording: matrix products and attention. */
 #include <string.h>
 
+#include "ops/product.h"
 #include "tape.h"
 
 rp_tensor rp_linear(rp_tape *tape, rp_tensor x, rp_tensor weight, rp_tensor bias,
@@ -74,11 +75,25 @@ static void name_part(rp_tape *tape, uint32_t name, const char *part) {
     rp_string_clear(tape->context, &text);
 }
 
+/* All three are looked at before the first part is recorded: the parts know only their own. */
+static bool check_unfused(rp_tape *tape, const rp_tensor qkv[3], const rp_op_params *params) {
+    rp_tensor_info infos[3];
+    for (size_t i = 0; i < 3; i++)
+        infos[i] = rp_tensor_get_info(tape, qkv[i]);
+    const rp_op_call call = {infos, 3, NULL, 0, params};
+    rp_attention_layout layout;
+    const rp_status status = rp_attention_check(tape->context, "attention_unfused", &call, &layout);
+    if (status != RP_OK)
+        rp_tape_fail_as_said(tape, status);
+    return status == RP_OK;
+}
+
 rp_tensor rp_attention_unfused(rp_tape *tape, rp_tensor q, rp_tensor k, rp_tensor v,
                                const rp_attention_options *options) {
     const rp_tensor inputs[] = {q, k, v};
     rp_op_params params, softmax, dropout;
-    if (!attention_params(tape, "attention_unfused", inputs, options, &params))
+    if (!attention_params(tape, "attention_unfused", inputs, options, &params) ||
+        !check_unfused(tape, inputs, &params))
         return RP_NO_TENSOR;
     const uint32_t name = tape->next_name;
     memset(&softmax, 0, sizeof softmax);

@@ -5,7 +5,9 @@
  * first; without something to add to, it writes the columns of v and zeros the others, and
  * attention_scores_backward then adds the columns of q and k in place (both honour `accumulate`,
  * and touch no foreign column when that is the output itself). So each element is added to at
- * most once, in a fixed order, and no separate addition runs. */
+ * most once, in a fixed order, and no separate addition runs.
+ *
+ * Messages speak of attention_unfused, which is what the caller recorded. */
 #include "product.h"
 
 static int64_t product_flops(const rp_tensor_info *scores, int64_t size) {
@@ -28,19 +30,20 @@ static rp_status infer_scores(rp_context *context, rp_op_call *call) {
     char text[RP_SHAPE_TEXT];
     rp_attention_layout l;
     if (call->in_count < 2 && !call->params->attention.packed)
-        return rp_fail(context, RP_INVALID_ARGUMENT, "attention_scores: q and k were expected");
-    rp_status status = rp_attention_check(context, "attention_scores", call, &l);
+        return rp_fail(context, RP_INVALID_ARGUMENT, "attention_unfused: q and k were expected");
+    rp_status status = rp_attention_check(context, "attention_unfused", call, &l);
     if (status == RP_OK)
         status =
-            rp_product_check_blas(context, "attention_scores", "the number of queries", l.queries);
+            rp_product_check_blas(context, "attention_unfused", "the number of queries", l.queries);
     if (status == RP_OK)
-        status = rp_product_check_blas(context, "attention_scores", "the number of keys", l.keys);
+        status = rp_product_check_blas(context, "attention_unfused", "the number of keys", l.keys);
     if (status != RP_OK)
         return status;
     call->out[0] = (rp_tensor_info){RP_F32, RP_SHAPE(l.batch, l.heads, l.queries, l.keys)};
     call->out_count = 1;
-    if (rp_shape_count(call->out[0].shape) < 0)
-        return rp_fail(context, RP_BAD_SHAPE, "attention_scores: q is %s: the scores are too many",
+    int64_t bytes = 0;
+    if (!rp_checked_multiply(rp_shape_count(call->out[0].shape), sizeof(float), &bytes))
+        return rp_fail(context, RP_BAD_SHAPE, "attention_unfused: q is %s: the scores are too many",
                        rp_tensor_text(&call->in[0], text));
     return RP_OK;
 }
@@ -83,15 +86,15 @@ static rp_status infer_values(rp_context *context, rp_op_call *call) {
     if (!rp_slot_present(call->in, call->in_count, 0) ||
         !rp_slot_present(call->in, call->in_count, 1))
         return rp_fail(context, RP_INVALID_ARGUMENT,
-                       "attention_values: probabilities and values were expected");
+                       "attention_unfused: probabilities and values were expected");
     const rp_tensor_info *p = &call->in[0], *v = &call->in[1];
     const rp_op_params *params = call->params;
     const int64_t heads = params->attention.heads, kv_heads = rp_attention_kv_heads(params);
-    rp_status status = rp_attention_check_params(context, "attention_values", params);
+    rp_status status = rp_attention_check_params(context, "attention_unfused", params);
     if (status == RP_OK)
-        status = rp_product_check_f32(context, "attention_values", "p", p);
+        status = rp_product_check_f32(context, "attention_unfused", "p", p);
     if (status == RP_OK)
-        status = rp_product_check_f32(context, "attention_values", "v", v);
+        status = rp_product_check_f32(context, "attention_unfused", "v", v);
     if (status != RP_OK)
         return status;
     const bool packed = params->attention.packed;
@@ -101,7 +104,7 @@ static rp_status infer_values(rp_context *context, rp_op_call *call) {
         v->shape.dims[2] % parts != 0 || v->shape.dims[2] == 0 ||
         (packed && p->shape.dims[2] != p->shape.dims[3]))
         return rp_fail(context, RP_BAD_SHAPE,
-                       "attention_values: p is %s, v is %s with %lld of %lld heads: p [batch, "
+                       "attention_unfused: p is %s, v is %s with %lld of %lld heads: p [batch, "
                        "heads, queries, keys] "
                        "and v [batch, keys, %lld D] were expected",
                        rp_tensor_text(p, p_text), rp_tensor_text(v, v_text), (long long)kv_heads,
@@ -112,17 +115,17 @@ static rp_status infer_values(rp_context *context, rp_op_call *call) {
     call->out_count = 1;
     if (rp_shape_count(call->out[0].shape) < 0)
         return rp_fail(context, RP_BAD_SHAPE,
-                       "attention_values: p is %s, v is %s: the result is too large",
+                       "attention_unfused: p is %s, v is %s: the result is too large",
                        rp_tensor_text(p, p_text), rp_tensor_text(v, v_text));
-    status = rp_product_check_blas(context, "attention_values", "the width", heads * size);
+    status = rp_product_check_blas(context, "attention_unfused", "the width", heads * size);
     if (status == RP_OK)
         status =
-            rp_product_check_blas(context, "attention_values", "the width of v", v->shape.dims[2]);
+            rp_product_check_blas(context, "attention_unfused", "the width of v", v->shape.dims[2]);
     if (status == RP_OK)
-        status = rp_product_check_blas(context, "attention_values", "the number of queries",
+        status = rp_product_check_blas(context, "attention_unfused", "the number of queries",
                                        p->shape.dims[2]);
     if (status == RP_OK)
-        status = rp_product_check_blas(context, "attention_values", "the number of keys",
+        status = rp_product_check_blas(context, "attention_unfused", "the number of keys",
                                        p->shape.dims[3]);
     return status;
 }
