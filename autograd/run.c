@@ -66,12 +66,21 @@ static rp_status check_replay(rp_executor *executor, const rp_bound *bound) {
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
+/* A kernel has no words of its own; whatever status it gives gets the node's name. */
+static rp_status run_kernel(rp_executor *executor, const rp_bound *bound) {
+    const rp_status status = executor->kernels != NULL ? call_kernel(executor, bound) : RP_OK;
+    if (status == RP_OK)
+        return RP_OK;
+    return rp_fail(executor->context, status, "node %u (%s): %s", (unsigned)bound->node,
+                   node_name(executor, bound->node), rp_status_text(status));
+}
+
 static rp_status call_observed(rp_executor *executor, const rp_bound *bound) {
     const bool replay = (bound->flags & RP_BOUND_REPLAY) != 0;
     const bool timed =
         executor->options.trace != NULL || (replay && executor->options.time_replays);
     const int64_t begin = timed ? rp_monotonic_ns() : 0;
-    rp_status status = executor->kernels != NULL ? call_kernel(executor, bound) : RP_OK;
+    rp_status status = run_kernel(executor, bound);
     const int64_t end = timed ? rp_monotonic_ns() : 0;
     if (replay)
         executor->replay_ns += end - begin;
@@ -90,15 +99,7 @@ static rp_status call_observed(rp_executor *executor, const rp_bound *bound) {
 static rp_status call_bound(rp_executor *executor, const rp_bound *bound) {
     if (executor->is_observed)
         return call_observed(executor, bound);
-    return executor->kernels != NULL ? call_kernel(executor, bound) : RP_OK;
-}
-
-static rp_status report_failure(rp_executor *executor, const rp_bound *bound, rp_status status) {
-    executor->state = RP_EXECUTOR_FAILED;
-    if (status == RP_VALUE_CHANGED && executor->copies != NULL)
-        return status; /* has its words already */
-    return rp_fail(executor->context, status, "node %u (%s): %s", (unsigned)bound->node,
-                   node_name(executor, bound->node), rp_status_text(status));
+    return run_kernel(executor, bound);
 }
 
 rp_status rp_executor_run_actions(rp_executor *executor, size_t begin, size_t end) {
@@ -116,7 +117,7 @@ rp_status rp_executor_run_actions(rp_executor *executor, size_t begin, size_t en
         executor->replays += bound->flags & RP_BOUND_REPLAY;
         status = call_bound(executor, bound);
         if (status != RP_OK)
-            status = report_failure(executor, bound, status);
+            executor->state = RP_EXECUTOR_FAILED;
     }
     backend->leave(previous);
     return status;

@@ -14,7 +14,9 @@ extern "C" {
 
 /* X(name, class, text). The class says what a failed call does to the object that it was called on:
  *   UNCHANGED  as if the call had not been made
- *   POISONED   good only for destroying */
+ *   POISONED   good only for destroying
+ * There is one exception: a run that a kernel or a custom op ended has begun to write, so its
+ * executor is good only for destroying whatever the class of the status that they gave. */
 #define RP_STATUS_LIST(X)                                                                          \
     X(RP_OK, UNCHANGED, "success")                                                                 \
     X(RP_INVALID_ARGUMENT, UNCHANGED, "an argument is out of range or missing")                    \

@@ -189,7 +189,6 @@ static void test_a_kernel_that_fails_is_named_and_poisons(void) {
         rp_program_options options = RP_PROGRAM_OPTIONS;
         options.forward_only = true;
         bench_program(&b, loss, &options);
-        b.options.check_replays = i == 0;
         bench_make(&b, NULL, RP_UNLIMITED);
         RP_CHECK_STATUS(b.context, rp_executor_run(b.executor), statuses[i]);
         RP_CHECK_MESSAGE(b.context, "node 0 (broken.0)");
