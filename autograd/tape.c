@@ -105,6 +105,11 @@ void rp_block(rp_tape *tape, const char *format, ...) {
     va_end(arguments);
 }
 
+void rp_block_end(rp_tape *tape) {
+    if (tape != NULL)
+        tape->block = 0;
+}
+
 void rp_name(rp_tape *tape, const char *format, ...) {
     if (tape == NULL || tape->status != RP_OK)
         return;

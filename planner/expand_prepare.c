@@ -122,9 +122,9 @@ uint32_t rp_graph_find_kept_mark(const rp_graph *graph) {
     return RP_NONE;
 }
 
-/* A node marked recompute whose outputs are read behind the turn, and the stage before which it must
- * run again, because what it reads is overwritten then or given up: what it writes is held from
- * there on. RP_NONE: it cannot. `own` is its deadline whatever becomes of its inputs: one of those
+/* The stage before which a node marked recompute must run again, if its outputs are read behind the
+ * turn, because what it reads is overwritten then or given up: what it writes is held from there
+ * on. RP_NONE: there is none. `own` is its deadline whatever becomes of its inputs: one of those
  * that may not run again is still there in the stage behind the turn, and ends with that run. */
 static uint32_t find_hold(const rp_expander *x, uint32_t n, uint32_t turn, uint32_t own,
                           uint32_t deadline) {

@@ -76,7 +76,7 @@ static rp_tensor block(recorder *r, rp_tensor x, int64_t index) {
     n = rp_gelu(r->tape, dense(r, n, "mlp.c_fc", c->dim, c->ffn, plain), RP_GELU_TANH);
     n = dense(r, n, "mlp.c_proj", c->ffn, c->dim, residual);
     x = rp_add(r->tape, x, drop(r, n));
-    rp_block(r->tape, "%s", "");
+    rp_block_end(r->tape);
     r->block[0] = '\0';
     return x;
 }

@@ -40,9 +40,11 @@ RP_API rp_tensor rp_input(rp_tape *tape, const char *name, rp_dtype dtype, rp_sh
 RP_API void rp_require_gradient(rp_tape *tape, rp_tensor leaf, bool wanted);
 
 /* Everything recorded from here on belongs to this block (printf's rules): where `uniform:N` and
- * `block:N` may cut, and what reports group by. "" ends it: rp_block(tape, "%s", "") where the
- * compiler warns of empty formats. */
+ * `block:N` may cut, and what reports group by. */
 RP_API void rp_block(rp_tape *tape, const char *format, ...) RP_PRINTF(2, 3);
+
+/* What is recorded from here on belongs to no block. */
+RP_API void rp_block_end(rp_tape *tape);
 
 /* The next op recorded gets this name inside its block (printf's rules); without it, its kind and a
  * number. */

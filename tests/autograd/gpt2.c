@@ -96,7 +96,7 @@ void rp_test_gpt2_record(rp_tape *tape, const rp_test_gpt2_shape *shape, rp_test
         rp_block(tape, "h.%d", i);
         x = run_layer(m, x, &layers[i]);
     }
-    rp_block(tape, "%s", "");
+    rp_block_end(tape);
     m->logits = rp_linear(tape, norm(m, x, ln_f), head, RP_NO_TENSOR, RP_OUT_IN);
     m->loss = rp_cross_entropy(tape, m->logits, m->targets, -100, shape->reduction);
 }

@@ -89,7 +89,7 @@ model model_record(bench *b, model_options options) {
         if (i < options.frozen_below)
             freeze_from(b, begin);
     }
-    rp_block(b->tape, "%s", "");
+    rp_block_end(b->tape);
     const size_t end = b->leaf_count;
     h = norm(b, "", "ln_f", h);
     const rp_tensor head = options.tied ? wte

@@ -186,7 +186,7 @@ static void test_BW_04_a_gradient_cannot_be_differentiated_again(void) {
         add_x(&b, RP_SHAPE(1), (const float[]){(float)at});
         rp_block(b.tape, "segment");
         const rp_tensor square = rp_mul(b.tape, x, x), cube = rp_mul(b.tape, square, x);
-        rp_block(b.tape, "%s", "");
+        rp_block_end(b.tape);
         const rp_tensor last = rp_sum(b.tape, cube);
         loss = last;
         bench_everywhere(&b, program_of_loss, check_first_of_cube);
@@ -274,7 +274,7 @@ static void test_BW_09_op_without_backward_is_a_status(void) {
     const rp_tensor in = rp_scale(b.tape, x, 1.0f);
     rp_name(b.tape, "one_way");
     y = record_cube(&b, in, false);
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     const rp_tensor blocked = rp_sum(b.tape, y), open = rp_sum(b.tape, rp_mul(b.tape, x, x));
     rp_program_options options = RP_PROGRAM_OPTIONS;
     rp_program *program = NULL;

@@ -81,7 +81,7 @@ static void test_GR_04_each_layer_of_a_segment_reads_the_one_before(void) {
     y = x;
     for (int i = 0; i < 4; i++)
         y = rp_add(b.tape, rp_scale(b.tape, y, 2.0f), one);
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     loss = rp_sum(b.tape, y);
     bench_everywhere(&b, program_of_loss_and_y, check_GR_04);
     bench_close(&b);
@@ -142,7 +142,7 @@ static void record_chain(bench *b, int layers) {
         rp_block(b->tape, "layer.%d", i);
         h = rp_tanh(b->tape, rp_matmul(b->tape, h, w, false, false));
     }
-    rp_block(b->tape, "%s", "");
+    rp_block_end(b->tape);
     loss = rp_sum(b->tape, h);
     bench_program(b, loss, NULL);
 }
@@ -376,11 +376,11 @@ static void test_GR_11_branches_without_gradient_are_not_replayed(void) {
     const model m = model_record(&b, (model_options){0});
     rp_block(b.tape, "logging");
     const rp_tensor logged = rp_mean(b.tape, rp_tanh(b.tape, rp_tanh(b.tape, m.block_outputs[1])));
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     rp_block(b.tape, "constant");
     const rp_tensor branch = rp_tanh(b.tape, rp_tanh(b.tape, m.block_outputs[2]));
     const rp_tensor constant = rp_mean(b.tape, rp_detach(b.tape, branch));
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     uint32_t replays = 0;
     bench_program(&b, m.loss, NULL);
     RP_CHECK_EQUAL(nodes_of_block(&b, "logging", &replays), 0);
@@ -412,7 +412,7 @@ static void test_GR_12_tensor_used_inside_and_outside_a_segment(void) {
     h = rp_scale(b.tape, x, 2.0f);
     rp_block(b.tape, "segment");
     const rp_tensor squared = rp_mul(b.tape, h, h);
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     loss = rp_sum(b.tape, rp_add(b.tape, squared, h));
     bench_everywhere(&b, program_of_loss, check_GR_12);
     bench_close(&b);

@@ -322,7 +322,7 @@ static void test_ME_09_parameters_are_told_from_activations(void) {
         rp_block(t, "layer.%d", i);
         h = rp_tanh(t, wide_linear(t, h, WIDTH, WIDTH));
     }
-    rp_block(t, "%s", "");
+    rp_block_end(t);
     bench_program(&b, rp_sum(t, h), NULL);
     rp_program_memory(b.program, &memory);
     RP_CHECK_EQUAL(memory.parameters_bytes, INT64_C(2) * WIDTH * WIDTH * 4);

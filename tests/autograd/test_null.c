@@ -201,6 +201,7 @@ static void test_recording_on_null_gives_no_tensor(void) {
         RP_CHECK(rows[i].made.id == 0, "%s gave tensor %u", rows[i].name,
                  (unsigned)rows[i].made.id);
     rp_block(NULL, "b");
+    rp_block_end(NULL);
     rp_name(NULL, "n");
     rp_mark_node(NULL, x, RP_MARK_KEEP);
     rp_require_gradient(NULL, x, true);

@@ -135,7 +135,7 @@ static void test_RNG_08_two_generators_in_one_segment(void) {
     rp_block(b.tape, "segment");
     const rp_tensor first = record_dropout(&b, 0, 0.5f, RP_MARK_AUTO),
                     second = record_dropout(&b, 1, 0.25f, RP_MARK_AUTO);
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     loss = rp_add(b.tape, first, second);
     memset(masks_of_step, 0, sizeof masks_of_step);
     bench_everywhere(&b, program_of_two_masks, check_RNG_08);

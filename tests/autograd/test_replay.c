@@ -250,7 +250,7 @@ static void test_IP_04_ops_in_place_inside_a_segment(void) {
         rp_block(b.tape, "segment");
         rp_tensor h = single ? y : rp_linear(b.tape, y, w, RP_NO_TENSOR, RP_IN_OUT);
         h = rp_gelu(b.tape, h, RP_GELU_TANH);
-        rp_block(b.tape, "%s", "");
+        rp_block_end(b.tape);
         h = single ? rp_mul(b.tape, h, h) : rp_linear(b.tape, h, w, RP_NO_TENSOR, RP_IN_OUT);
         loss = rp_sum(b.tape, single ? rp_linear(b.tape, h, w, RP_NO_TENSOR, RP_IN_OUT) : h);
         first_hash = 0;
@@ -435,7 +435,7 @@ static void test_ST_05_decisions_are_made_once(void) {
         products[i] = rp_matmul(b.tape, h, weight, false, false);
         h = rp_tanh(b.tape, products[i]);
     }
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     loss = rp_sum(b.tape, h);
     first_hash = 0;
     bench_program(&b, loss, NULL);
@@ -532,7 +532,7 @@ static void test_DE_06_a_replay_that_differs_is_named(void) {
     rp_block(b.tape, "segment");
     rp_name(b.tape, "impure");
     RP_REQUIRE_OK(b.context, rp_custom(b.tape, &op, &x, 1, &info, 1, &out));
-    rp_block(b.tape, "%s", "");
+    rp_block_end(b.tape);
     rp_mark_node(b.tape, out, RP_MARK_RECOMPUTE);
     loss = rp_sum(b.tape, rp_mul(b.tape, out, out));
     bench_program(&b, loss, NULL);

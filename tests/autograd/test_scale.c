@@ -38,7 +38,7 @@ static rp_tensor record_segments(rp_tape *tape, rp_tensor x, int segments) {
         const rp_tensor square = rp_mul(tape, x, x);
         rp_mark_node(tape, square, RP_MARK_RECOMPUTE);
         const rp_tensor cube = rp_mul(tape, square, x);
-        rp_block(tape, "%s", "");
+        rp_block_end(tape);
         sum = rp_add(tape, sum, cube);
     }
     return rp_sum(tape, sum);

@@ -41,7 +41,7 @@ static void test_IP_02_view_of_a_segment_is_overwritten_outside(void) {
         rp_block(b.tape, "segment");
         const rp_tensor norm = rp_layernorm(b.tape, x, weight, w, 1e-5f);
         const rp_tensor view = rp_reshape(b.tape, norm, RP_SHAPE(6));
-        rp_block(b.tape, "%s", "");
+        rp_block_end(b.tape);
         loss = rp_sum(b.tape, rp_relu(b.tape, view));
         bench_everywhere(&b, program_of_loss, check_IP_02);
         RP_CHECK(rp_shape_equal(rp_tensor_get_info(b.tape, x).shape, RP_SHAPE(3, 2, 1)),
@@ -220,7 +220,7 @@ static rp_tensor record_cache(bench *b, cache *c, bool declared) {
     y = rp_attention(b->tape, rows, cached, cached, &attention);
     rp_block(b->tape, "end");
     loss = rp_sum(b->tape, rp_mul(b->tape, y, y));
-    rp_block(b->tape, "%s", "");
+    rp_block_end(b->tape);
     return cached;
 }
 

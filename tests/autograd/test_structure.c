@@ -28,7 +28,7 @@ static void record_chain(bench *b, int length, const char *label, int size) {
         rp_block(b->tape, "%s.%d", label, (i - 1) / size);
         chain[i] = rp_tanh(b->tape, chain[i - 1]);
     }
-    rp_block(b->tape, "%s", "");
+    rp_block_end(b->tape);
     loss = rp_sum(b->tape, chain[length]);
 }
 
@@ -325,7 +325,7 @@ static void record_lanes(bench *b, bool f_first) {
         }
         ends[i] = h;
     }
-    rp_block(b->tape, "%s", "");
+    rp_block_end(b->tape);
     loss = rp_sum(b->tape, rp_concat(b->tape, ends, 2, 0));
 }
 

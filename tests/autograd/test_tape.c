@@ -355,7 +355,7 @@ static void test_names_blocks_and_marks_reach_the_graph(void) {
     const rp_tensor second = rp_tanh(tape, first);
     const rp_tensor third = rp_linear(tape, second, w, RP_NO_TENSOR, RP_IN_OUT);
     rp_mark_node(tape, second, RP_MARK_KEEP);
-    rp_block(tape, "%s", "");
+    rp_block_end(tape);
     const rp_tensor loss = rp_sum(tape, third);
     RP_CHECK_STRING(rp_tensor_name(tape, w), "w");
     RP_CHECK_STRING(rp_tensor_name(tape, second), "my_tanh");
@@ -423,7 +423,75 @@ static void test_recording_without_memory_is_a_status(void) {
     rp_fault_sweep("record", record_with, NULL);
 }
 
+/* Whatever is wrong, the message names the op that the caller recorded, not one of its parts. */
+static void test_unfused_attention_speaks_of_itself(void) {
+    const rp_shape fine = RP_SHAPE(2, 3, 4), other = RP_SHAPE(2, 5, 4), wide = RP_SHAPE(2, 3, 5);
+    const rp_shape flat = RP_SHAPE(2, 12), batch = RP_SHAPE(3, 3, 4);
+    const rp_shape huge = RP_SHAPE(1 << 20, INT32_MAX, 4);
+    const struct {
+        rp_shape q, k, v;
+        rp_dtype dtype; /* of v */
+        int heads, kv_heads;
+        float scale, dropout;
+        const char *words;
+    } rows[] = {
+        {flat, fine, fine, RP_F32, 2, 0, 0, 0, "q is"},
+        {wide, fine, fine, RP_F32, 2, 0, 0, 0, "q is"},
+        {fine, batch, batch, RP_F32, 2, 0, 0, 0, "k is"},
+        {fine, fine, other, RP_F32, 2, 0, 0, 0, "v is"},
+        {fine, fine, wide, RP_F32, 2, 0, 0, 0, "v is"},
+        {fine, fine, fine, RP_I32, 2, 0, 0, 0, "v is"},
+        {fine, fine, fine, RP_F32, 0, 0, 0, 0, "0 heads"},
+        {fine, fine, fine, RP_F32, 2, 3, 0, 0, "3 key/value heads"},
+        {fine, fine, fine, RP_F32, 2, 0, INFINITY, 0, "scale"},
+        {fine, fine, fine, RP_F32, 2, 0, 0, 1.0f, "dropout is 1"},
+        {huge, huge, huge, RP_F32, 2, 0, 0, 0, "too many"},
+    };
+    context = rp_test_context(1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tape = NULL;
+        RP_REQUIRE_OK(context, rp_tape_create(context, &tape));
+        rp_attention_options options = RP_ATTENTION_OPTIONS;
+        options.heads = rows[i].heads;
+        options.kv_heads = rows[i].kv_heads;
+        options.scale = rows[i].scale;
+        options.dropout = rows[i].dropout;
+        const rp_tensor made = rp_attention_unfused(
+            tape, rp_input(tape, "q", RP_F32, rows[i].q), rp_input(tape, "k", RP_F32, rows[i].k),
+            rp_input(tape, "v", rows[i].dtype, rows[i].v), &options);
+        RP_CHECK(made.id == 0 && rp_tape_status(tape) != RP_OK, "row %zu is refused", i);
+        const char *message = rp_context_message(context);
+        RP_CHECK(strncmp(message, "attention_unfused: ", 19) == 0 &&
+                     strstr(message, rows[i].words) != NULL,
+                 "row %zu: %s", i, message);
+        rp_tape_destroy(tape);
+    }
+    rp_context_destroy(context);
+}
+
+/* No format that compilers warn of is needed to end a block. */
+static void test_a_block_ends(void) {
+    context = rp_test_context(1);
+    tape = NULL;
+    RP_REQUIRE_OK(context, rp_tape_create(context, &tape));
+    x = rp_parameter(tape, "x", RP_F32, RP_SHAPE(2));
+    rp_block(tape, "layer.%d", 0);
+    const rp_tensor y = rp_tanh(tape, x);
+    rp_block_end(tape);
+    const rp_tensor loss = rp_sum(tape, y);
+    rp_program *program = NULL;
+    RP_REQUIRE_OK(context, rp_program_create(tape, RP_LOSS(loss), &program));
+    rp_node_info first, second;
+    rp_graph_node(rp_program_graph(program), 0, &first);
+    rp_graph_node(rp_program_graph(program), 1, &second);
+    RP_CHECK_STRING(first.block, "layer.0");
+    RP_CHECK_STRING(second.block, "");
+    rp_context_destroy(context);
+}
+
 static const rp_test tests[] = {
+    RP_TEST(test_unfused_attention_speaks_of_itself),
+    RP_TEST(test_a_block_ends),
     RP_TEST(test_first_failure_sticks),
     RP_TEST(test_tensors_that_are_none_are_refused_by_name),
     RP_TEST(test_leaves_are_checked),

@@ -49,7 +49,7 @@ static rp_tensor record(rp_tape *tape, int layers) {
         x = rp_gelu(tape, linear(tape, norm(tape, h), DIM, 4 * DIM), RP_GELU_TANH);
         h = rp_add(tape, h, linear(tape, x, 4 * DIM, DIM));
     }
-    rp_block(tape, "%s", "");
+    rp_block_end(tape);
     h = rp_linear(tape, norm(tape, h), table, RP_NO_TENSOR, RP_OUT_IN);
     return rp_cross_entropy(tape, h, targets, -100, RP_REDUCE_MEAN);
 }
