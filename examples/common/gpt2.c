@@ -110,7 +110,8 @@ bool gpt2_record(rp_tape *tape, rp_context *context, const gpt2_config *config, 
         return fail_memory(failure, "the parameters of the model");
     record(&(recorder){tape, config, model, ""});
     const rp_status status = rp_tape_status(tape);
-    return status == RP_OK || fail_library(failure, context, status, NULL);
+    return status == RP_OK || fail_library(failure, context, status,
+                                           "the model of --dim, --ffn, --seq, --batch, --vocab");
 }
 
 void gpt2_free(gpt2 *model) {

@@ -2,8 +2,8 @@
 #include "options.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool set_real(const option_row *row, const char *text) {
     if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
         return false;
     const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value))
+    if (end == text || *end != '\0' || !(value <= FLT_MAX)) /* what is made of it is f32 */
         return false;
     *(double *)row->target = value;
     return true;
@@ -80,7 +80,7 @@ static const struct {
 } kinds[] = {
     [OPTION_COUNT] = {set_count, "a whole number from 1 to 2147483647"},
     [OPTION_NUMBER] = {set_number, "a whole number from 0 to 9223372036854775807"},
-    [OPTION_REAL] = {set_real, "a number of at least 0"},
+    [OPTION_REAL] = {set_real, "a number from 0 to 3.4e38"},
     [OPTION_CHOICE] = {set_choice, NULL},
     [OPTION_TEXT] = {set_text, "a text that is not empty"},
     [OPTION_LIST] = {add_text, "a text that is not empty, at most 256 times"},

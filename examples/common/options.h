@@ -10,7 +10,7 @@ typedef enum option_kind {
     OPTION_FLAG,   /* bool: set, takes no value */
     OPTION_COUNT,  /* int64_t: 1 to 2^31 - 1 */
     OPTION_NUMBER, /* int64_t: 0 to 2^63 - 1 */
-    OPTION_REAL,   /* double: finite, 0 or more */
+    OPTION_REAL,   /* double: from 0 to the largest float */
     OPTION_CHOICE, /* const char *: one of the words of `value`, "a|b|c" */
     OPTION_TEXT,   /* const char *: anything but nothing */
     OPTION_LIST,   /* text_list: the same, may be given several times */

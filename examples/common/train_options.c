@@ -37,8 +37,8 @@ bool train_options_complete(train_options *o, failure *failure) {
                     o->kv_heads, o->heads);
     }
     o->ffn = o->ffn != 0 ? o->ffn : 4 * o->dim;
-    if (o->dropout >= 1.0) {
-        return fail(failure, STATUS_USAGE, "--dropout %g: expected a probability below 1",
+    if ((float)o->dropout >= 1.0f) { /* also what rounds to 1 */
+        return fail(failure, STATUS_USAGE, "--dropout %.10g: expected a probability below 1",
                     o->dropout);
     }
     if (o->threads > RP_MAX_THREADS) {
