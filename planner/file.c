@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 1 << 16, TEMPORARY_NAMES = 100, MESSAGE_BYTES = 512 };
+enum { READ_BYTES = 1 << 16, READ_MOST = 1 << 30, TEMPORARY_NAMES = 100, MESSAGE_BYTES = 512 };
 
 /* ---- Text ---- */
 
@@ -83,8 +83,13 @@ void rp_text_clear(rp_text *text) {
 
 /* ---- Files ---- */
 
-static rp_status fail_io(rp_context *context, const char *verb, const char *path, int reason) {
-    return rp_fail(context, RP_IO_ERROR, "%s %.300s: %s", verb, path, strerror(reason));
+static rp_status fail_io(rp_context *context, const char *path, const char *what, int reason) {
+    return rp_fail(context, RP_IO_ERROR, "%.300s: cannot be %s: %s", path, what, strerror(reason));
+}
+
+static rp_status fail_long(rp_context *context, const char *path) {
+    return rp_fail(context, RP_BAD_INPUT, "%.300s: longer than %d bytes, the most that is read",
+                   path, (int)READ_MOST);
 }
 
 static ssize_t read_some(int file, char *data, size_t bytes) {
@@ -95,26 +100,46 @@ static ssize_t read_some(int file, char *data, size_t bytes) {
     return got;
 }
 
-rp_status rp_file_read(rp_context *context, const char *path, rp_text *text) {
-    *text = (rp_text){.context = context};
+/* Devices are refused, since some have no end. */
+static rp_status check_kind(rp_context *context, const char *path, int file) {
+    struct stat info;
+    if (fstat(file, &info) != 0)
+        return fail_io(context, path, "read", errno);
+    if (S_ISDIR(info.st_mode))
+        return fail_io(context, path, "read", EISDIR);
+    if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
+        return rp_fail(context, RP_IO_ERROR, "%.300s: cannot be read: a file or a pipe is expected",
+                       path);
+    return info.st_size <= READ_MOST ? RP_OK : fail_long(context, path);
+}
+
+static rp_status read_all(rp_context *context, const char *path, int file, rp_text *text) {
     rp_status status = RP_OK;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return fail_io(context, "cannot open", path, errno);
-    for (;;) {
+    while (status == RP_OK) {
         size_t needed = 0;
         if (__builtin_add_overflow(text->count, (size_t)READ_BYTES, &needed) ||
-            !rp_reserve(context, &text->data, &text->capacity, needed, 1)) {
-            status = rp_fail_memory(context, "a file");
-            break;
-        }
+            !rp_reserve(context, &text->data, &text->capacity, needed, 1))
+            return rp_fail_memory(context, "a file");
         const ssize_t got = read_some(file, text->data + text->count, READ_BYTES);
         if (got < 0)
-            status = fail_io(context, "cannot read", path, errno);
-        if (got <= 0)
-            break;
+            return fail_io(context, path, "read", errno);
+        if (got == 0)
+            return RP_OK;
         text->count += (size_t)got;
+        if (text->count > READ_MOST)
+            status = fail_long(context, path);
     }
+    return status;
+}
+
+rp_status rp_file_read(rp_context *context, const char *path, rp_text *text) {
+    *text = (rp_text){.context = context};
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return fail_io(context, path, "opened", errno);
+    rp_status status = check_kind(context, path, file);
+    if (status == RP_OK)
+        status = read_all(context, path, file, text);
     close(file);
     if (status != RP_OK)
         rp_text_clear(text);
@@ -152,7 +177,7 @@ static rp_status write_directly(rp_context *context, const char *path, const rp_
     int reason = file < 0 ? errno : write_all(file, text->data, text->count);
     if (file >= 0 && close(file) != 0 && reason == 0)
         reason = errno;
-    return reason == 0 ? RP_OK : fail_io(context, "cannot write", path, reason);
+    return reason == 0 ? RP_OK : fail_io(context, path, "written", reason);
 }
 
 rp_status rp_file_replace(rp_context *context, const char *path, const rp_text *text) {
@@ -179,7 +204,7 @@ rp_status rp_file_replace(rp_context *context, const char *path, const rp_text *
             unlink(name);
     }
     rp_free(context, name);
-    return reason == 0 ? RP_OK : fail_io(context, "cannot write", path, reason);
+    return reason == 0 ? RP_OK : fail_io(context, path, "written", reason);
 }
 
 rp_status rp_fail_in_file(rp_context *context, rp_status status, const char *path) {

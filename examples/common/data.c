@@ -1,7 +1,8 @@
 /* Bytes as tokens. */
 #include "data.h"
 
-#include <errno.h>
+#include "input.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,14 @@ static bool make_synthetic(data *data, int64_t vocab, failure *failure) {
 }
 
 static bool append_stream(data *data, FILE *file, const char *path, failure *failure) {
+    struct stat info;
+    const bool is_pipe = fstat(fileno(file), &info) == 0 && S_ISFIFO(info.st_mode);
+    const int64_t before = data->count;
     size_t capacity = (size_t)data->count;
     for (;;) {
+        if (is_pipe && data->count - before > INPUT_PIPE_MOST)
+            return fail(failure, STATUS_BAD_INPUT, "%s: a pipe of more than %" PRId64 " bytes",
+                        path, INPUT_PIPE_MOST);
         if ((size_t)data->count == capacity) {
             capacity = capacity < 65536 ? 65536 : 2 * capacity;
             unsigned char *grown = realloc(data->tokens, capacity);
@@ -46,9 +53,9 @@ static bool append_stream(data *data, FILE *file, const char *path, failure *fai
 
 static bool append_file(data *data, const char *path, int64_t vocab, failure *failure) {
     const int64_t before = data->count;
-    FILE *file = fopen(path, "rb");
+    FILE *file = input_open(path, true, failure);
     if (file == NULL)
-        return fail_read(failure, path);
+        return false;
     const bool good = append_stream(data, file, path, failure);
     fclose(file);
     for (int64_t i = before; good && i < data->count; i++) {

@@ -51,6 +51,9 @@ bool fail_library(failure *failure, const rp_context *context, rp_status status,
     const char *message = context != NULL ? rp_context_message(context) : "";
     if (message[0] == '\0')
         message = rp_status_text(status);
-    return fail(failure, status_of(status), "%s%s%s", what != NULL ? what : "",
-                what != NULL ? ": " : "", message);
+    /* messages about a file begin with its path already */
+    const size_t length = what != NULL ? strlen(what) : 0;
+    const bool said = length > 0 && strncmp(message, what, length) == 0 && message[length] == ':';
+    return fail(failure, status_of(status), "%s%s%s", length > 0 && !said ? what : "",
+                length > 0 && !said ? ": " : "", message);
 }

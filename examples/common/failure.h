@@ -47,7 +47,7 @@ bool fail_write(failure *failure, const char *what);
 int status_of(rp_status status);
 
 /* fail() with the last message of the context, or the text of the status without a context. `what`
- * comes first, "file.json" or "--budget"; NULL: nothing. */
+ * comes first, once, "file.json" or "--budget"; NULL: nothing. */
 bool fail_library(failure *failure, const rp_context *context, rp_status status, const char *what);
 
 #endif

@@ -1,6 +1,8 @@
 /* safetensors: reading with every check, writing f32. */
 #include "safetensors.h"
 
+#include "input.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -197,9 +199,9 @@ static bool read_entries(safetensors *reader, const char *text, size_t length, i
 bool safetensors_open(safetensors *reader, const char *path, failure *failure) {
     size_t length = 0;
     int64_t bytes = 0;
-    *reader = (safetensors){.path = path, .file = fopen(path, "rb")};
+    *reader = (safetensors){.path = path, .file = input_open(path, false, failure)};
     if (reader->file == NULL)
-        return fail_read(failure, path);
+        return false;
     char *text = read_header(reader, &length, &bytes, failure);
     const bool good = text != NULL && read_entries(reader, text, length, bytes, failure);
     free(text);

@@ -274,6 +274,50 @@ static void test_statuses_of_what_cannot_be_done(void) {
     folder_remove(&f);
 }
 
+/* The message of a program about one of its input files. */
+static void check_named_once(const char *program, const char *const *words, const char *file,
+                             const char *reason) {
+    char wanted[2048];
+    process done = process_run(program, words);
+    snprintf(wanted, sizeof wanted, "%s: %s: cannot be %s\n", program, file, reason);
+    RP_CHECK_EQUAL(done.status, 4);
+    RP_CHECK_STRING(done.err, wanted);
+    process_free(&done);
+}
+
+/* Missing files, folders and devices without an end, as every input of both programs. */
+static void test_bad_files_and_numbers_are_named_once(void) {
+    const folder f = folder_make("inputs");
+    const char *graph = folder_file(&f, "graph.json");
+    write_chain(graph);
+    const struct {
+        const char *file, *opened, *read, *only_file;
+    } rows[] = {
+        {"nofile", "opened: No such file or directory", "read: No such file or directory",
+         "read: No such file or directory"},
+        {f.path, "read: Is a directory", "read: Is a directory", "read: Is a directory"},
+        {"/dev/zero", "read: a file or a pipe is expected", "read: a file or a pipe is expected",
+         "read: a file is expected"},
+        {"/dev/full", "read: a file or a pipe is expected", "read: a file or a pipe is expected",
+         "read: a file is expected"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *file = rows[i].file;
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+        check_named_once(PROGRAM, WORDS(file), file, rows[i].opened);
+        check_named_once(PROGRAM, WORDS(graph, "--verify", file), file, rows[i].opened);
+        check_named_once("train_gpt", WORDS("--data", file), file, rows[i].read);
+        check_named_once("train_gpt", WORDS("--load", file), file, rows[i].only_file);
+        check_named_once("train_gpt", WORDS("--plan", file), file, rows[i].opened);
+#undef WORDS
+    }
+    EXPECT("train_gpt", 2, "--lr", "--lr", "1e39");
+    EXPECT("train_gpt", 2, "--dropout 0.999999999", "--dropout", "0.999999999");
+    EXPECT("train_gpt", 2, "--batch", "--batch", "2147483647");
+    EXPECT(PROGRAM, 2, "--frontier", graph, "--frontier", "1e3");
+    folder_remove(&f);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_result_has_every_field),
     RP_TEST(test_max_recomputes_nothing_and_min_is_the_least),
@@ -282,6 +326,7 @@ static const rp_test tests[] = {
     RP_TEST(test_the_frontier_rises_and_each_point_is_its_own_plan),
     RP_TEST(test_the_null_run_measures_what_was_predicted),
     RP_TEST(test_what_is_printed),
+    RP_TEST(test_bad_files_and_numbers_are_named_once),
     RP_TEST(test_statuses_of_what_cannot_be_done),
 };
 RP_SUITE(plan_graph, tests)

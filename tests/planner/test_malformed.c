@@ -142,11 +142,26 @@ static void check_load(rp_context *context, const char *path, rp_status wanted) 
     RP_CHECK_MESSAGE(context, path);
 }
 
+/* A file of holes, longer than anybody's graph: refused before it is read. */
+static void check_load_of_too_much(rp_context *context) {
+    char path[RP_TEST_PATH];
+    rp_test_temporary(path, "long.json");
+    FILE *file = fopen(path, "w");
+    RP_REQUIRE(file != NULL && ftruncate(fileno(file), (off_t)(1 << 30) + 1) == 0, "%s", path);
+    fclose(file);
+    check_load(context, path, RP_BAD_INPUT);
+    RP_CHECK_MESSAGE(context, "longer than 1073741824 bytes");
+    remove(path);
+}
+
 static void test_files_that_cannot_be_read(void) {
     rp_context *context = rp_test_context(1);
     char path[RP_TEST_PATH];
     check_load(context, "no/such/folder/graph.json", RP_IO_ERROR);
     check_load(context, "/", RP_IO_ERROR);
+    check_load(context, "/dev/zero", RP_IO_ERROR); /* has no end */
+    RP_CHECK_MESSAGE(context, "a file or a pipe is expected");
+    check_load_of_too_much(context);
     rp_test_temporary(path, "empty.json");
     fclose(fopen(path, "w"));
     check_load(context, path, RP_BAD_INPUT);
