@@ -47,27 +47,6 @@ size_t rp_executor_bytes(const rp_executor *executor, uint32_t value) {
     return rp_code_info_bytes(&info, &bytes) ? (size_t)bytes : 0;
 }
 
-/* The sum of squares of a tensor (8 bytes) and its workspace, at most a few hundred bytes. */
-static rp_status make_scratch(rp_executor *executor) {
-    const rp_program *program = executor->program;
-    const rp_op_def *def = rp_op_get(RP_OP_SUM_SQUARES);
-    int64_t most = 0;
-    for (size_t i = 0; i < program->gradient_count && def->workspace != NULL; i++) {
-        const rp_tensor_info in = rp_code_info(&program->code, program->gradients[i].gradient);
-        rp_tensor_info out = {RP_F32, RP_SHAPE(2)};
-        const rp_op_call call = {&in, 1, &out, 1, NULL};
-        const int64_t bytes = def->workspace(&call);
-        most = bytes > most ? bytes : most;
-    }
-    enum { ALIGNMENT = 64 };
-    executor->scratch_block = rp_alloc(executor->context, (size_t)most + 2 * ALIGNMENT, 1);
-    if (executor->scratch_block == NULL)
-        return rp_fail_memory(executor->context, "an executor");
-    const uintptr_t at = (uintptr_t)executor->scratch_block;
-    executor->scratch = (char *)executor->scratch_block + (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT;
-    return RP_OK;
-}
-
 static rp_status make_arena(rp_executor *executor) {
     rp_plan_report report;
     rp_plan_get_report(executor->plan, &report);
@@ -113,8 +92,6 @@ static rp_status make_parts(rp_executor *executor) {
     rp_status status = RP_OK;
     if (executor->offset == NULL || executor->forward_offset == NULL)
         status = rp_fail_memory(context, "an executor");
-    if (status == RP_OK)
-        status = make_scratch(executor);
     if (status == RP_OK)
         status = rp_executor_place(executor);
     if (status == RP_OK)
@@ -165,6 +142,7 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
     }
     clear_sums(made, true);
     made->outside_base = rp_process_outside(made->owner->arena, made->owner->arena_bytes);
+    made->backend->warm_up(made->context, rp_context_threads(made->context));
     rp_own(made->context, &made->owned, made, destroy_executor);
     *executor = made;
     return RP_OK;
@@ -189,7 +167,6 @@ void rp_executor_destroy(rp_executor *executor) {
     rp_free(context, executor->infos);
     rp_free(context, executor->copies);
     rp_free(context, executor->copy_of);
-    rp_free(context, executor->scratch_block);
     rp_free(context, executor);
 }
 

@@ -63,8 +63,6 @@ struct rp_executor {
 
     rp_step_state step;
     uint64_t updates; /* AdamW's t */
-    void *scratch;    /* of the gradient norm, aligned to 64 */
-    void *scratch_block;
 
     int64_t peak; /* highest end of a kernel's places so far */
     uint64_t runs, replays;

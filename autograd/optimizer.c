@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "executor.h"
+#include "ops/define.h"
 
 /* The parameter, its gradient and AdamW's state, of one type and shape each. */
 typedef struct update {
@@ -51,22 +52,22 @@ static rp_status failed(rp_executor *executor, const char *call, rp_status statu
 
 /* ---- The norm -------------------------------------------------------------------------------- */
 
+/* The partial sums lie on the stack, as those of any kernel: nothing is taken beside the arena. */
 static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum) {
     const update u = update_of(executor, i, 2);
-    void *const out[] = {executor->scratch};
+    _Alignas(64) double partial[RP_SUM_PIECES];
+    void *const out[] = {sum};
     rp_tensor_info out_info = {RP_F32, RP_SHAPE(2)}; /* stands for one double */
     const rp_op_params params = {0};
     const rp_launch launch = {
         .call = {&u.infos[1], 1, &out_info, 1, &params},
         .in = (const void *const *)&u.places[1],
         .out = out,
-        .workspace = (char *)executor->scratch + 64,
+        .workspace = partial,
         .step = &executor->step,
         .threads = rp_context_threads(executor->context),
     };
-    const rp_status status = executor->kernels[RP_OP_SUM_SQUARES](&launch);
-    memcpy(sum, executor->scratch, sizeof *sum);
-    return status;
+    return executor->kernels[RP_OP_SUM_SQUARES](&launch);
 }
 
 rp_status rp_gradient_norm(const rp_executor *executor, double *norm) {

@@ -27,6 +27,10 @@ typedef struct rp_backend {
     int (*enter)(int threads);
     void (*leave)(int previous);
 
+    /* Has libraries and runtimes take now what they take for themselves at their first use, so that
+     * no run does. Best effort: what cannot be had now is asked for again when it is needed. */
+    void (*warm_up)(rp_context *context, int threads);
+
     /* Kernels by op for this processor; NULL: runs nothing (null backend). */
     const rp_kernel *(*kernels)(void);
 } rp_backend;

@@ -89,8 +89,10 @@ static inline rp_cut rp_cut_make(int64_t n, int64_t least, int64_t most) {
 }
 
 /* The cuts of the ops that reduce: one partial result a piece lies in the workspace. */
+enum { RP_SUM_PIECES = 64 }; /* at most */
+
 static inline rp_cut rp_cut_sum(int64_t count) {
-    return rp_cut_make(count, 8192, 64);
+    return rp_cut_make(count, 8192, RP_SUM_PIECES);
 }
 static inline rp_cut rp_cut_rows(int64_t rows) {
     return rp_cut_make(rows, 16, 32);

@@ -1,5 +1,6 @@
 /* The CPU backend: memory from mmap with a guard page, kernels by instruction set, threads of
  * OpenMP. */
+#include <cblas.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,6 +89,23 @@ static void cpu_leave(int previous) {
 #endif
 }
 
+/* A product that is large enough for the BLAS to take its buffers and all threads. */
+static void cpu_warm_up(rp_context *context, int threads) {
+    enum { SIZE = 128, BYTES = SIZE * SIZE * (int)sizeof(float) };
+    void *block = NULL;
+    if (cpu_allocate(context, 3 * BYTES, &block) != RP_OK)
+        return;
+    float *a = block, *b = a + SIZE * SIZE, *c = b + SIZE * SIZE;
+    const int previous = cpu_enter(threads);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b, SIZE,
+                0.0f, c, SIZE);
+#pragma omp parallel for num_threads(threads)
+    for (int i = 0; i < threads; i++)
+        c[i] = 0.0f;
+    cpu_leave(previous);
+    cpu_release(block, 3 * BYTES);
+}
+
 const rp_backend rp_backend_cpu = {
     .name = "cpu",
     .alignment = ALIGNMENT,
@@ -99,5 +117,6 @@ const rp_backend rp_backend_cpu = {
     .host_readable = true,
     .enter = cpu_enter,
     .leave = cpu_leave,
+    .warm_up = cpu_warm_up,
     .kernels = rp_cpu_kernels,
 };

@@ -48,6 +48,11 @@ static void null_leave(int previous) {
     (void)previous;
 }
 
+static void null_warm_up(rp_context *context, int threads) {
+    (void)context;
+    (void)threads;
+}
+
 const rp_backend rp_backend_null = {
     .name = "null",
     .alignment = ALIGNMENT,
@@ -59,5 +64,6 @@ const rp_backend rp_backend_null = {
     .host_readable = false,
     .enter = null_enter,
     .leave = null_leave,
+    .warm_up = null_warm_up,
     .kernels = NULL,
 };

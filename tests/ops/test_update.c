@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "define.h"
 #include "reference.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -137,7 +138,19 @@ static void test_sum_squares(void) {
     ops_for_each_set(squares, NULL);
 }
 
+/* The gradient norm keeps the partial sums of any tensor in a list of this length. */
+static void test_partial_sums_of_squares_are_few(void) {
+    for (int64_t count = 0; count < INT64_MAX / 8; count = 3 * count + 1) {
+        const rp_tensor_info x = {RP_F32, {1, {count}}};
+        const rp_op_call call = {&x, 1, NULL, 0, NULL};
+        const int64_t bytes = rp_op_get(RP_OP_SUM_SQUARES)->workspace(&call);
+        RP_CHECK(bytes <= RP_SUM_PIECES * (int64_t)sizeof(double), "%lld elements: %lld bytes",
+                 (long long)count, (long long)bytes);
+    }
+}
+
 static const rp_test tests[] = {
+    RP_TEST(test_partial_sums_of_squares_are_few),
     RP_TEST(test_adamw),
     RP_TEST(test_sgd),
     RP_TEST(test_sum_squares),
