@@ -16,6 +16,10 @@ struct rp_candidates {
     const rp_graph *graph;
     member *members; /* rising in (cost, runs), falling in peak, both strictly */
     size_t count, capacity;
+    struct proof {
+        int64_t budget, least;
+    } * proofs;
+    size_t proof_count, proof_capacity;
 };
 
 rp_status rp_candidates_create(const rp_graph *graph, rp_candidates **set) {
@@ -33,6 +37,7 @@ void rp_candidates_destroy(rp_candidates *set) {
     for (size_t i = 0; i < set->count; i++)
         rp_free(context, set->members[i].steps);
     rp_free(context, set->members);
+    rp_free(context, set->proofs);
     rp_free(context, set);
 }
 
@@ -116,6 +121,31 @@ rp_status rp_candidates_offer_drops(rp_candidates *set, rp_expander *expander,
         status = rp_candidates_offer(set, &schedule);
     rp_schedule_clear(set->graph->context, &schedule);
     return status;
+}
+
+rp_status rp_candidates_prove(rp_candidates *set, int64_t budget_bytes, int64_t least_ns) {
+    rp_context *const context = set->graph->context;
+    if (!rp_reserve(context, &set->proofs, &set->proof_capacity, set->proof_count + 1,
+                    sizeof *set->proofs))
+        return rp_fail_memory(context, "what is proven of a family");
+    set->proofs[set->proof_count++] = (struct proof){budget_bytes, least_ns};
+    return RP_OK;
+}
+
+int64_t rp_candidates_proven(const rp_candidates *set, int64_t budget_bytes) {
+    int64_t most = 0;
+    for (size_t i = 0; i < set->proof_count; i++)
+        if (set->proofs[i].budget >= budget_bytes && set->proofs[i].least > most)
+            most = set->proofs[i].least;
+    return most;
+}
+
+int64_t rp_candidates_floor(const rp_candidates *set) {
+    int64_t floor = 0;
+    for (size_t i = 0; i < set->proof_count; i++)
+        if (set->proofs[i].least == INT64_MAX && set->proofs[i].budget >= floor)
+            floor = set->proofs[i].budget + 1;
+    return floor;
 }
 
 size_t rp_candidates_count(const rp_candidates *set) {

@@ -83,12 +83,13 @@ static bool add_value(moment *m, uint32_t value) {
 
 /* A node that runs again costs its time and needs its inputs. */
 static bool add_node(moment *m, uint32_t n) {
-    const rp_expander *x = m->x;
+    const rp_graph *graph = m->x->graph;
     if (!rp_network_add(&m->network, n, m->network.sink, 0, &m->replay[n]))
         return false;
-    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++)
-        if (takes_part(m, x->inputs[i]) &&
-            !rp_network_add(&m->network, n, value_vertex(m, x->inputs[i]), RP_CUT_NEVER, NULL))
+    const uint32_t *inputs = rp_node_inputs(graph, n);
+    for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
+        if (takes_part(m, inputs[i]) &&
+            !rp_network_add(&m->network, n, value_vertex(m, inputs[i]), RP_CUT_NEVER, NULL))
             return false;
     return true;
 }
@@ -123,14 +124,15 @@ static int64_t bytes_of(const moment *m, uint32_t root) {
 }
 
 /* What holding the storage costs in time: an output of a node that is marked recompute is not
- * carried through the turn, so that its writer has run again before. A second output of that node
- * comes with the first. */
+ * carried through the turn, so that its writer has run again before if anybody needs it; views on
+ * its storage are no reason to. A second output of that node comes with the first. */
 static int64_t hold_cost_of(const moment *m, uint32_t root) {
     const rp_graph *graph = m->x->graph;
     const uint32_t writer = graph->values[root].writer;
     return m->x->forced_count > 0 && graph->last_forward + 1 == m->stage &&
                    graph->nodes[writer].mark == RP_MARK_RECOMPUTE &&
-                   m->x->outputs[m->x->output_begin[writer]] == root
+                   m->x->outputs[m->x->output_begin[writer]] == root &&
+                   is_needed_behind(graph, root, m->stage)
                ? cost_of(m, writer)
                : 0;
 }

@@ -241,6 +241,21 @@ static rp_status select_plan(choice *c, rp_plan **plan) {
     return status;
 }
 
+/* What the searches have proven about the graph goes beyond its bounds. */
+static void use_proofs(const choice *c, rp_plan_report *report) {
+    const rp_candidates *const sets[] = {c->memo->family.set, c->own.set};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (sets[i] == NULL)
+            continue;
+        const int64_t least = rp_candidates_proven(sets[i], report->budget_bytes);
+        const int64_t floor = rp_candidates_floor(sets[i]);
+        if (least > report->lower_bound_ns && least < INT64_MAX)
+            report->lower_bound_ns = least;
+        if (floor > report->floor_bytes)
+            report->floor_bytes = floor;
+    }
+}
+
 static void close_choice(choice *c) {
     rp_family_clear(&c->own);
     rp_memo_close(c->graph);
@@ -286,6 +301,10 @@ rp_status rp_plan_create(const rp_graph *graph, const rp_plan_options *options, 
         status = find_family(&c, strategy, argument);
     if (status == RP_OK)
         status = select_plan(&c, plan);
+    if (status == RP_OK)
+        use_proofs(&c, &(*plan)->report);
+    if (status == RP_INFEASIBLE && c.memo != NULL)
+        use_proofs(&c, &c.report);
     close_choice(&c);
     if (status == RP_OK) {
         rp_plan_report *r = &(*plan)->report;
@@ -313,8 +332,10 @@ rp_status rp_plan_limits(const rp_graph *graph, rp_plan_report *report) {
     rp_status status = find_limits(&c);
     if (status == RP_OK)
         status = look_at_minimum(&c, &c.memo->family, c.minimum, mark);
+    if (status == RP_OK)
+        use_proofs(&c, &c.report);
     close_choice(&c);
-    c.report.total_cost_ns = c.report.strategy_min_bytes = 0;
+    c.report.total_cost_ns = c.report.strategy_min_bytes = c.report.lower_bound_ns = 0;
     if (status == RP_OK || status == RP_INFEASIBLE)
         *report = c.report;
     return status;

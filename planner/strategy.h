@@ -37,6 +37,16 @@ struct rp_drops;
 rp_status rp_candidates_offer_drops(rp_candidates *set, struct rp_expander *expander,
                                     const struct rp_drops *drops);
 
+/* Notes that no schedule whose live peak is at most `budget_bytes` recomputes less than `least_ns`;
+ * INT64_MAX: there is none at all. */
+rp_status rp_candidates_prove(rp_candidates *set, int64_t budget_bytes, int64_t least_ns);
+
+/* What is noted for a budget: 0 if nothing is. */
+int64_t rp_candidates_proven(const rp_candidates *set, int64_t budget_bytes);
+
+/* No schedule has a smaller live peak, as far as is noted; 0 if nothing is. */
+int64_t rp_candidates_floor(const rp_candidates *set);
+
 /* Whether an offer with this measure would be kept: saves building schedules for nothing. */
 bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure);
 

@@ -1,4 +1,5 @@
 /* auto: what all strategies by rule propose, and a search op by op that goes on from there. */
+#include "exact.h"
 #include "frontier.h"
 #include "lists.h"
 #include "segments.h"
@@ -6,6 +7,9 @@
 /* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned out,
  * and a strategy alone may have a smaller peak than this finds. */
 enum { EFFORT = 400000, MIN_TRIED = 3 };
+
+/* States of the exact search, where a graph is small enough for one: for one budget, for all. */
+enum { MOST_STATES = 10000, ALL_STATES = 50000 };
 
 static rp_status expand(void *user, const rp_drops *drops) {
     bool within = false;
@@ -50,6 +54,8 @@ rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidate
         status = list_all(&search, &drops);
     if (status == RP_OK)
         status = rp_frontier_explore(&search);
+    if (status == RP_OK)
+        status = rp_exact_improve(graph, 0, MOST_STATES, ALL_STATES, set);
     rp_drops_clear(graph->context, &drops);
     rp_search_clear(&search);
     return status;
