@@ -6,18 +6,31 @@
 #include <string.h>
 
 #include "pack.h"
+#include "pack_repair.h"
 #include "pack_skyline.h"
 
-/* Looks at blocks or holes, one or two nanoseconds each: at most some 30 ms for a layout that does
- * not meet the live peak, less for small ones, and for large ones enough for the first packings. */
-enum { EFFORT = 16 << 20, EFFORT_SMALL = 32 << 10, EFFORT_LARGE = 64 };
+/* Looks at blocks, holes or moments, one or two nanoseconds each. */
+typedef struct effort {
+    uint64_t per_block, most;
+} effort;
+
+/* At most some 30 ms for a layout that does not meet the live peak, and some 100 ms more for one
+ * that loses more than a GOAL-th of it. */
+static const effort SEARCH = {32 << 10, 16 << 20}, REPAIR = {512 << 10, 64 << 20};
+
+/* What the sweeps have however large the schedule is. */
+enum { SWEEP_BLOCK = 64 };
+
+enum { GOAL = 200 };
 
 /* With the same weights to learn on. */
 enum { ATTEMPTS = 256 };
 
-static uint64_t effort_for(uint64_t blocks) {
-    const uint64_t small = EFFORT_SMALL * blocks;
-    return (small < EFFORT ? small : EFFORT) + EFFORT_LARGE * blocks;
+/* Steps of a repair. Twice as many after each PATIENCE failures. */
+enum { STEPS = 4000, PATIENCE = 6, DOUBLINGS = 8 };
+
+static uint64_t effort_for(const effort *e, uint64_t blocks) {
+    return e->per_block * blocks < e->most ? e->per_block * blocks : e->most;
 }
 
 /* A layout under construction. */
@@ -37,6 +50,12 @@ static bool keep_offsets(search *s, int64_t height, const int64_t *offsets) {
         memcpy(s->best, offsets, s->lifetimes->block_count * sizeof *s->best);
     }
     return s->best_height == s->lifetimes->live_peak_bytes;
+}
+
+/* Whether a closer packing is worth more effort. */
+static bool is_hard(const search *s) {
+    const int64_t live = s->lifetimes->live_peak_bytes;
+    return s->best_height - live > live / GOAL;
 }
 
 static bool keep(search *s, int64_t height) {
@@ -60,6 +79,26 @@ static bool try_skylines(search *s, bool *done) {
     return memory;
 }
 
+/* Repairs the best packing, each time under a ceiling between it and the live peak. */
+static bool try_repairs(search *s) {
+    const int64_t live = s->lifetimes->live_peak_bytes;
+    s->effort = effort_for(&REPAIR, s->lifetimes->block_count);
+    rp_repair *repair = rp_repair_create(s->context, s->lifetimes, &s->effort);
+    uint32_t failures = 0;
+    while (repair != NULL && is_hard(s) && s->effort > 0) {
+        const int64_t gap = s->best_height - live;
+        const int64_t ceilings[] = {live + gap / 2, live + gap - gap / 4, live + gap - 1 - gap / 8};
+        const uint32_t doublings =
+            failures / PATIENCE < DOUBLINGS ? failures / PATIENCE : DOUBLINGS;
+        const int64_t height =
+            rp_pack_repair(repair, s->best, ceilings[failures % 3], (uint32_t)STEPS << doublings);
+        failures += height == RP_PACK_FAILED;
+        keep_offsets(s, height, rp_repair_offsets(repair));
+    }
+    rp_repair_destroy(repair);
+    return repair != NULL;
+}
+
 /* Around one tick, in every way. */
 static bool sweep_around(search *s, uint32_t tick) {
     static const rp_pack_stack stacks[] = {RP_STACK_END, RP_STACK_BEGIN, RP_STACK_LENGTH};
@@ -74,7 +113,7 @@ static rp_status pack(search *s) {
     rp_context *context = s->context;
     const size_t n = s->lifetimes->block_count;
     bool done = n == 0;
-    s->effort = effort_for(n);
+    s->effort = effort_for(&SEARCH, n) + SWEEP_BLOCK * n;
     s->best_height = n == 0 ? 0 : RP_PACK_FAILED;
     s->best = rp_alloc(context, n, sizeof *s->best);
     s->packer = rp_packer_create(context, s->lifetimes, &s->effort);
@@ -83,6 +122,8 @@ static rp_status pack(search *s) {
         done = sweep_around(s, s->lifetimes->peak_tick);
     if (memory && !done && s->best_height != RP_PACK_FAILED)
         memory = try_skylines(s, &done);
+    if (memory && is_hard(s) && s->best_height != RP_PACK_FAILED)
+        memory = try_repairs(s);
     rp_packer_destroy(s->packer);
     if (!memory)
         return rp_fail_memory(context, "the layout of a schedule");

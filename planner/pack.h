@@ -1,12 +1,14 @@
 /* Packing: an address for every block of a schedule, in as few bytes as possible.
  *
  * This is dynamic storage allocation, NP-hard in general (Garey & Johnson, SR2), yet training
- * schedules are kind: blocks nest around one peak. Two engines:
+ * schedules are kind: blocks nest around one peak. Three engines:
  *   sweep    (here) stacks what is live at one moment without holes and walks away from it in both
  *            directions, allocating and freeing as a heap would; linear but for a sort; meets the
  *            live peak of nearly every schedule whose bytes rise to one peak and fall again
  *   skyline  (pack_skyline.h) builds from the bottom up under a ceiling and learns from what does
- *            not fit; for plans that a tight budget has flattened
+ *            not fit; for plans that a tight budget has flattened; most of them in a few attempts
+ *   repair   (pack_repair.h) lowers the best packing so far by ejecting blocks and finding them
+ *            other places; slower, and closer to the live peak where the skyline stays above it
  * Addresses start at 0: persistent values lie below and are not seen here. */
 #ifndef REPRISE_PLANNER_PACK_H
 #define REPRISE_PLANNER_PACK_H

@@ -8,15 +8,10 @@
 
 #include <stdlib.h>
 
+#include "sections.h"
+
 /* Weight of one section of a block's life. */
 enum { LENGTH = 16 };
-
-/* Time in sections: moments at which more is live than just before and just after. Other moments
- * have subsets of these and bound nothing. */
-typedef struct span {
-    uint32_t begin, end;
-    int64_t bytes;
-} span;
 
 /* A run of sections with the same height. Records are named by their first section. */
 typedef struct run {
@@ -43,9 +38,7 @@ struct rp_skyline {
     const rp_lifetimes *lifetimes;
     uint64_t *effort;
     int64_t *offsets; /* -1: not placed */
-    uint32_t section_count;
-    span *blocks;     /* of each block, ascending begin; bytes unused */
-    span *pieces;     /* of each piece; empty ones bound nothing */
+    rp_sections sections;
     uint32_t *first;  /* of each section: the first block that begins there or later */
     int64_t *load;    /* of each section: all bytes */
     int64_t *to_come; /* of each section: bytes not placed yet */
@@ -62,47 +55,9 @@ struct rp_skyline {
 
 /* ---- Making ---- */
 
-/* Which ticks are sections, as a count of those before each tick. */
-static bool find_sections(rp_skyline *s, uint32_t *before) {
-    const rp_lifetimes *l = s->lifetimes;
-    uint8_t *events = rp_alloc(s->context, (size_t)l->ticks + 1, 1); /* 1: begins, 2: has ended */
-    if (events == NULL)
-        return false;
-    for (size_t i = 0; i < l->piece_count; i++) {
-        events[l->pieces[i].begin] |= 1;
-        events[l->pieces[i].end] |= 2;
-    }
-    bool grown = false;
-    s->section_count = 0;
-    for (uint32_t t = 0; t < l->ticks; t++) {
-        before[t] = s->section_count;
-        grown = grown || (events[t] & 1) != 0;
-        if (grown && (t + 1 == l->ticks || (events[t + 1] & 2) != 0)) {
-            s->section_count++;
-            grown = false;
-        }
-    }
-    before[l->ticks] = s->section_count;
-    rp_free(s->context, events);
-    return true;
-}
-
-static bool find_spans(rp_skyline *s) {
-    const rp_lifetimes *l = s->lifetimes;
-    uint32_t *before = rp_alloc(s->context, (size_t)l->ticks + 1, sizeof *before);
-    const bool good = before != NULL && find_sections(s, before);
-    for (size_t i = 0; i < l->block_count && good; i++)
-        s->blocks[i] = (span){before[l->blocks[i].begin], before[l->blocks[i].end], 0};
-    for (size_t i = 0; i < l->piece_count && good; i++)
-        s->pieces[i] =
-            (span){before[l->pieces[i].begin], before[l->pieces[i].end], l->pieces[i].bytes};
-    rp_free(s->context, before);
-    return good;
-}
-
 static bool make_sections(rp_skyline *s) {
     const rp_lifetimes *l = s->lifetimes;
-    const size_t n = s->section_count;
+    const size_t n = s->sections.count;
     s->first = rp_alloc(s->context, n + 1, sizeof *s->first);
     s->load = rp_alloc(s->context, n, sizeof *s->load);
     s->to_come = rp_alloc(s->context, n, sizeof *s->to_come);
@@ -110,13 +65,13 @@ static bool make_sections(rp_skyline *s) {
     if (s->first == NULL || s->load == NULL || s->to_come == NULL || s->runs == NULL)
         return false;
     for (uint32_t i = 0, b = 0; i <= n; i++) {
-        while (b < l->block_count && s->blocks[b].begin < i)
+        while (b < l->block_count && s->sections.blocks[b].begin < i)
             b++;
         s->first[i] = b;
     }
     for (size_t i = 0; i < l->piece_count; i++)
-        for (uint32_t k = s->pieces[i].begin; k < s->pieces[i].end; k++)
-            s->load[k] += s->pieces[i].bytes;
+        for (uint32_t k = s->sections.pieces[i].begin; k < s->sections.pieces[i].end; k++)
+            s->load[k] += s->sections.pieces[i].bytes;
     return true;
 }
 
@@ -131,16 +86,14 @@ rp_skyline *rp_skyline_create(rp_context *context, const rp_lifetimes *lifetimes
                       .effort = effort,
                       .random = 1,
                       .offsets = rp_alloc(context, n, sizeof *s->offsets),
-                      .blocks = rp_alloc(context, n, sizeof *s->blocks),
-                      .pieces = rp_alloc(context, lifetimes->piece_count, sizeof *s->pieces),
                       .weights = rp_alloc(context, n, sizeof *s->weights),
                       .ranks = rp_alloc(context, n, sizeof *s->ranks),
                       .next_block = rp_alloc(context, n + 1, sizeof *s->next_block),
                       .next_rank = rp_alloc(context, n + 1, sizeof *s->next_rank),
                       .rank_of = rp_alloc(context, n, sizeof *s->rank_of)};
-    if (s->offsets == NULL || s->blocks == NULL || s->pieces == NULL || s->weights == NULL ||
-        s->ranks == NULL || s->next_block == NULL || s->next_rank == NULL || s->rank_of == NULL ||
-        !find_spans(s) || !make_sections(s)) {
+    if (s->offsets == NULL || s->weights == NULL || s->ranks == NULL || s->next_block == NULL ||
+        s->next_rank == NULL || s->rank_of == NULL ||
+        !rp_sections_create(context, lifetimes, &s->sections) || !make_sections(s)) {
         rp_skyline_destroy(s);
         return NULL;
     }
@@ -152,8 +105,7 @@ void rp_skyline_destroy(rp_skyline *s) {
     if (s == NULL)
         return;
     rp_free(s->context, s->offsets);
-    rp_free(s->context, s->blocks);
-    rp_free(s->context, s->pieces);
+    rp_sections_clear(s->context, &s->sections);
     rp_free(s->context, s->first);
     rp_free(s->context, s->load);
     rp_free(s->context, s->to_come);
@@ -186,9 +138,9 @@ void rp_skyline_restart(rp_skyline *s, uint32_t round) {
     const rp_lifetimes *l = s->lifetimes;
     const int64_t unit = (l->live_peak_bytes >> 16) + 1; /* sizes in 16 bits */
     for (size_t i = 0; i < l->block_count; i++) {
-        const uint64_t length = s->blocks[i].end - s->blocks[i].begin;
+        const uint64_t length = s->sections.blocks[i].end - s->sections.blocks[i].begin;
         const uint64_t bytes = (uint64_t)(l->blocks[i].bytes / unit);
-        const uint64_t large = bytes * s->section_count >> 14;
+        const uint64_t large = bytes * s->sections.count >> 14;
         const uint64_t weights[] = {LENGTH * length, length * (LENGTH / 2 + draw(s, LENGTH)),
                                     LENGTH * large + draw(s, LENGTH),
                                     LENGTH * (length / 2 + large / 2) + draw(s, LENGTH)};
@@ -254,11 +206,11 @@ static uint32_t choose_block(rp_skyline *s, uint32_t begin, uint32_t end) {
     uint32_t best = RP_NONE, looks = 0;
     for (; block < stop && rank < n; looks++) {
         const uint32_t heavy = s->ranks[rank].block;
-        if (s->blocks[heavy].begin >= begin && s->blocks[heavy].end <= end) {
+        if (s->sections.blocks[heavy].begin >= begin && s->sections.blocks[heavy].end <= end) {
             best = heavy;
             break;
         }
-        if (s->blocks[block].end <= end &&
+        if (s->sections.blocks[block].end <= end &&
             (best == RP_NONE || s->rank_of[block] < s->rank_of[best]))
             best = block;
         rank = find_next(s->next_rank, rank + 1);
@@ -290,13 +242,13 @@ static bool begin_attempt(rp_skyline *s) {
         s->rank_of[s->ranks[i].block] = i;
     for (uint32_t i = 0; i <= n; i++)
         s->next_block[i] = s->next_rank[i] = i;
-    for (uint32_t i = 0; i < s->section_count; i++) {
+    for (uint32_t i = 0; i < s->sections.count; i++) {
         s->to_come[i] = s->load[i];
         s->runs[i].exists = false;
     }
-    s->runs[0] = (run){s->section_count, RP_NONE, 0, true};
+    s->runs[0] = (run){s->sections.count, RP_NONE, 0, true};
     s->heap_count = 0;
-    spend(s, 16 * (uint64_t)n + s->section_count);
+    spend(s, 16 * (uint64_t)n + s->sections.count);
     return push_valley(s, 0);
 }
 
@@ -304,7 +256,7 @@ static bool begin_attempt(rp_skyline *s) {
 static void cut_run(rp_skyline *s, uint32_t begin, uint32_t at) {
     run *r = &s->runs[begin];
     s->runs[at] = (run){r->end, begin, r->height, true};
-    if (r->end < s->section_count)
+    if (r->end < s->sections.count)
         s->runs[r->end].previous = at;
     r->end = at;
 }
@@ -314,12 +266,12 @@ static uint32_t join_runs(rp_skyline *s, uint32_t begin) {
     for (int side = 0; side < 2; side++) {
         const uint32_t left = side == 0 ? s->runs[begin].previous : begin;
         const uint32_t right = side == 0 ? begin : s->runs[begin].end;
-        if (left == RP_NONE || right >= s->section_count ||
+        if (left == RP_NONE || right >= s->sections.count ||
             s->runs[left].height != s->runs[right].height)
             continue;
         s->runs[left].end = s->runs[right].end;
         s->runs[right].exists = false;
-        if (s->runs[left].end < s->section_count)
+        if (s->runs[left].end < s->sections.count)
             s->runs[s->runs[left].end].previous = left;
         begin = left;
     }
@@ -336,7 +288,7 @@ static bool place_block(rp_skyline *s, uint32_t begin, uint32_t block) {
     s->next_rank[s->rank_of[block]] = s->rank_of[block] + 1;
     uint32_t at = begin; /* the part of the run that is still at the bottom */
     for (size_t i = 0; i < b->pieces.count; i++) {
-        const span *p = &s->pieces[b->pieces.begin + i];
+        const rp_span *p = &s->sections.pieces[b->pieces.begin + i];
         if (p->begin == p->end)
             continue;
         if (p->begin > at)
@@ -354,7 +306,7 @@ static bool place_block(rp_skyline *s, uint32_t begin, uint32_t block) {
         if (!push_valley(s, joined))
             return false;
     }
-    return at >= s->section_count || !s->runs[at].exists || push_valley(s, at);
+    return at >= s->sections.count || !s->runs[at].exists || push_valley(s, at);
 }
 
 /* The section at which filling the run up to its lower shore wastes too much, or RP_NONE. */
@@ -363,7 +315,7 @@ static uint32_t fill_valley(rp_skyline *s, uint32_t begin, int64_t ceiling, bool
     int64_t shore = INT64_MAX;
     if (r->previous != RP_NONE)
         shore = s->runs[r->previous].height;
-    if (r->end < s->section_count && s->runs[r->end].height < shore)
+    if (r->end < s->sections.count && s->runs[r->end].height < shore)
         shore = s->runs[r->end].height;
     if (shore == INT64_MAX)
         return RP_NONE; /* everything is placed: nothing has to rise */
@@ -379,10 +331,10 @@ static uint32_t fill_valley(rp_skyline *s, uint32_t begin, int64_t ceiling, bool
 /* Half of what could not be placed at the section gains weight. */
 static void blame(rp_skyline *s, uint32_t section) {
     const uint32_t n = (uint32_t)s->lifetimes->block_count;
-    for (uint32_t i = find_next(s->next_block, 0); i < n && s->blocks[i].begin <= section;
+    for (uint32_t i = find_next(s->next_block, 0); i < n && s->sections.blocks[i].begin <= section;
          i = find_next(s->next_block, i + 1))
-        if (s->blocks[i].end > section && draw(s, 2) == 0)
-            s->weights[i] += LENGTH * (s->section_count / 5 + 1);
+        if (s->sections.blocks[i].end > section && draw(s, 2) == 0)
+            s->weights[i] += LENGTH * (s->sections.count / 5 + 1);
 }
 
 int64_t rp_pack_skyline(rp_skyline *s, int64_t ceiling, bool *memory) {
