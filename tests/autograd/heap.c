@@ -20,6 +20,14 @@ int64_t heap_calls(void) {
     return atomic_load(&calls);
 }
 
+bool heap_is_held_back(void) {
+#ifdef UNDER_SANITIZER
+    return true;
+#else
+    return false;
+#endif
+}
+
 #if defined(UNDER_SANITIZER) || defined(__clang__) || !defined(__GLIBC__)
 
 bool heap_is_counted(void) {

@@ -1,4 +1,6 @@
-/* Counts calls of malloc and its like, in every thread and library of this program. */
+/* Counts calls of malloc and its like, in every thread and library of this program. Not counted is
+ * memalign, by which GCC's OpenMP runtime takes the team of every parallel region that has one
+ * thread, and gives it back behind the region. */
 #ifndef REPRISE_TESTS_AUTOGRAD_HEAP_H
 #define REPRISE_TESTS_AUTOGRAD_HEAP_H
 
@@ -9,6 +11,10 @@
  * runtime allocates for every parallel region that has one thread: its calls cannot be told from
  * ours. */
 bool heap_is_counted(void);
+
+/* Whether a sanitizer holds freed memory back: the process then grows with every block that comes
+ * and goes, as OpenMP's do. */
+bool heap_is_held_back(void);
 
 /* Calls so far that asked for memory. */
 int64_t heap_calls(void);
