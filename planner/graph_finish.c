@@ -92,15 +92,15 @@ static rp_status check_values(rp_graph *graph) {
  * view lives exists twice). */
 static rp_status check_sums(rp_graph *graph) {
     int64_t bytes = 0, workspace = 0, cost = 0;
+    uint32_t largest = 0; /* workspace: the node */
     graph->persistent_bytes = 0;
-    for (size_t i = 0; i < graph->value_count; i++) {
+    for (uint32_t i = 0; i < graph->value_count; i++) {
         const rp_value *value = &graph->values[i];
         const rp_value *root = &graph->values[value->root];
         if (value->alias_of != RP_NONE && root->persistent)
             continue;
         if (!rp_checked_add(bytes, root->bytes, &bytes))
-            return rp_fail(graph->context, RP_BAD_INPUT,
-                           "values: the sum of all bytes exceeds 2^63 - 1");
+            return fail_value(graph, i, "the sum of all bytes up to here exceeds 2^63 - 1");
         if (value->persistent)
             graph->persistent_bytes += value->bytes;
     }
@@ -109,15 +109,16 @@ static rp_status check_sums(rp_graph *graph) {
         if (!round_up(node->stated_workspace, graph->alignment, &node->workspace))
             return fail_node(graph, i,
                              "workspace_bytes rounded up to the alignment exceed 2^63 - 1");
-        if (node->workspace > workspace)
+        if (node->workspace > workspace) {
             workspace = node->workspace;
+            largest = i;
+        }
         if (!rp_checked_add(cost, node->cost_ns, &cost))
-            return rp_fail(graph->context, RP_BAD_INPUT,
-                           "nodes: the sum of all cost_ns exceeds 2^63 - 1");
+            return fail_node(graph, i, "the sum of all cost_ns up to here exceeds 2^63 - 1");
     }
     if (!rp_checked_add(bytes, workspace, &bytes))
-        return rp_fail(graph->context, RP_BAD_INPUT,
-                       "values: the sum of all bytes and a workspace exceeds 2^63 - 1");
+        return fail_node(graph, largest,
+                         "workspace_bytes and the bytes of all values exceed 2^63 - 1 together");
     graph->total_cost_ns = cost;
     return RP_OK;
 }

@@ -45,7 +45,7 @@ typedef struct search {
 
 /* Keeps the packer's offsets if they are the lowest so far; whether nothing can be lower. */
 static bool keep_offsets(search *s, int64_t height, const int64_t *offsets) {
-    if (height < s->best_height) {
+    if (height != RP_PACK_FAILED && (s->best_height == RP_PACK_FAILED || height < s->best_height)) {
         s->best_height = height;
         memcpy(s->best, offsets, s->lifetimes->block_count * sizeof *s->best);
     }
@@ -109,7 +109,25 @@ static bool sweep_around(search *s, uint32_t tick) {
     return false;
 }
 
-static rp_status pack(search *s) {
+/* The largest storage stands for all that are in the way of each other. */
+static rp_status fail_addresses(const rp_graph *graph, const rp_lifetimes *lifetimes) {
+    const rp_storage *largest = NULL;
+    for (size_t i = 0; i < lifetimes->storage_count; i++) {
+        const rp_storage *s = &lifetimes->storages[i];
+        if (s->block != RP_NONE && (largest == NULL || lifetimes->blocks[s->block].bytes >
+                                                           lifetimes->blocks[largest->block].bytes))
+            largest = s;
+    }
+    if (largest == NULL || largest->value == RP_NONE)
+        return rp_fail(graph->context, RP_BAD_INPUT,
+                       "layout: addresses exceed 2^63 - 1; the workspace of step %u is the largest",
+                       largest != NULL ? largest->step : 0);
+    return rp_fail(graph->context, RP_BAD_INPUT,
+                   "layout: addresses exceed 2^63 - 1; value %u (%.80s) of step %u is the largest",
+                   largest->value, rp_value_name(graph, largest->value), largest->step);
+}
+
+static rp_status pack(const rp_graph *graph, search *s) {
     rp_context *context = s->context;
     const size_t n = s->lifetimes->block_count;
     bool done = n == 0;
@@ -122,13 +140,13 @@ static rp_status pack(search *s) {
         done = sweep_around(s, s->lifetimes->peak_tick);
     if (memory && !done && s->best_height != RP_PACK_FAILED)
         memory = try_skylines(s, &done);
-    if (memory && is_hard(s) && s->best_height != RP_PACK_FAILED)
+    if (memory && s->best_height != RP_PACK_FAILED && is_hard(s))
         memory = try_repairs(s);
     rp_packer_destroy(s->packer);
     if (!memory)
         return rp_fail_memory(context, "the layout of a schedule");
     if (s->best_height == RP_PACK_FAILED)
-        return rp_fail(context, RP_BAD_INPUT, "layout: addresses exceed 2^63 - 1");
+        return fail_addresses(graph, s->lifetimes);
     return RP_OK;
 }
 
@@ -174,10 +192,10 @@ rp_status rp_layout_create(const rp_graph *graph, const rp_schedule *schedule, r
     if (status != RP_OK)
         return status;
     search s = {.context = context, .lifetimes = &lifetimes};
-    status = pack(&s);
+    status = pack(graph, &s);
     if (status == RP_OK &&
         !rp_checked_add(graph->persistent_bytes, s.best_height, &layout->arena_bytes))
-        status = rp_fail(context, RP_BAD_INPUT, "layout: addresses exceed 2^63 - 1");
+        status = fail_addresses(graph, &lifetimes);
     if (status == RP_OK && !list_placements(graph, &lifetimes, s.best, layout))
         status = rp_fail_memory(context, "the layout of a schedule");
     layout->live_peak_bytes = graph->persistent_bytes + lifetimes.live_peak_bytes;

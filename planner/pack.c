@@ -270,5 +270,7 @@ int64_t rp_pack_sweep(rp_packer *packer, uint32_t tick, rp_pack_stack stack, boo
         return height;
     const int64_t after = walk(packer, tick, true, height, best_fit);
     const int64_t before = walk(packer, tick, false, height, best_fit);
+    if (after == RP_PACK_FAILED || before == RP_PACK_FAILED)
+        return RP_PACK_FAILED;
     return after > before ? after : before;
 }

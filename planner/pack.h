@@ -16,7 +16,7 @@
 #include "lifetimes.h"
 
 /* The height of a packing that was given up. */
-#define RP_PACK_FAILED INT64_MAX
+#define RP_PACK_FAILED (-1)
 
 typedef struct rp_packer rp_packer;
 

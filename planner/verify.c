@@ -66,7 +66,11 @@ static rp_status fail_move(const machine *m, uint32_t step, const char *what, co
 }
 
 static rp_status fail_overflow(const machine *m, uint32_t step) {
-    return rp_fail(m->graph->context, RP_BAD_INPUT, "step %u: a sum exceeds 2^63 - 1", step);
+    const uint32_t x = m->steps[step].index;
+    const bool runs = m->steps[step].kind == RP_STEP_RUN;
+    return rp_fail(
+        m->graph->context, RP_BAD_INPUT, "step %u: with %s %u (%.80s) a sum exceeds 2^63 - 1", step,
+        runs ? "node" : "value", x, runs ? rp_node_name(m->graph, x) : rp_value_name(m->graph, x));
 }
 
 /* ---- Storages ---- */

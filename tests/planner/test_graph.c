@@ -93,13 +93,13 @@ static const refusal refusals[] = {
      "values[0]: name must be a string"},
     /* sums */
     {GRAPH("{\"bytes\": 9223372036854775807, \"kind\": \"persistent\"}," P, ""),
-     "values: the sum of all bytes exceeds 2^63 - 1"},
+     "values[1] (v): the sum of all bytes up to here exceeds 2^63 - 1"},
     {GRAPH("{\"bytes\": 9223372036854775807, \"kind\": \"persistent\"}",
            NODE("\"workspace_bytes\": 1")),
-     "the sum of all bytes and a workspace exceeds 2^63 - 1"},
+     "nodes[0] (f): workspace_bytes and the bytes of all values exceed 2^63 - 1 together"},
     {GRAPH("",
            "{\"phase\": \"forward\", \"cost_ns\": 9223372036854775807}," NODE("\"block\": \"\"")),
-     "nodes: the sum of all cost_ns exceeds 2^63 - 1"},
+     "nodes[1] (f): the sum of all cost_ns up to here exceeds 2^63 - 1"},
     {HEAD "\"alignment\": 64, \"values\": [{\"bytes\": 9223372036854775807, \"kind\": "
           "\"persistent\"}], \"nodes\": []}",
      "values[0] (0): bytes rounded up to the alignment exceed 2^63 - 1"},

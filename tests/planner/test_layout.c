@@ -340,6 +340,21 @@ static void test_addresses_stay_below_2_63(void) {
     rp_context_destroy(context);
 }
 
+/* Bytes go up to 2^63 - 1, and an arena does too. */
+static void test_one_value_fills_all_addresses(void) {
+    rp_context *context = rp_test_context(1);
+    rp_graph *graph =
+        rp_test_written_graph(context, "f F 1 -> a:9223372036854775807\nf G 1 a -> b:0\no b\n");
+    rp_schedule schedule = {NULL, 0, 0};
+    losses l = {0, 0, 0};
+    RP_REQUIRE_OK(context, rp_keep_all_schedule(graph, &schedule));
+    lay_out(graph, &schedule, &l);
+    RP_CHECK(l.worst == 0, "loss %g", l.worst);
+    rp_schedule_clear(context, &schedule);
+    rp_graph_destroy(graph);
+    rp_context_destroy(context);
+}
+
 /* ---- Size ------------------------------------------------------------------------------------ */
 
 enum { SMALL_STACK = 256 << 10 };
@@ -430,6 +445,7 @@ static const rp_test tests[] = {
     RP_TEST(test_random_graphs_lose_little),
     RP_TEST(test_graphs_without_bytes),
     RP_TEST(test_addresses_stay_below_2_63),
+    RP_TEST(test_one_value_fills_all_addresses),
     RP_TEST(test_BW_06_a_million_nodes_in_a_small_stack),
     RP_TEST(test_BW_07_sizes_around_powers_of_two),
 };
