@@ -188,12 +188,12 @@ static void accept_offers(tracer *t) {
     }
 }
 
-/* Bytes live at each tick, and their maximum. */
-static int64_t *list_live_bytes(const tracer *t) {
+/* The maximum of the bytes live at each tick. */
+static bool find_live_peak(const tracer *t) {
     rp_lifetimes *out = t->out;
     int64_t *live = rp_alloc(t->graph->context, (size_t)out->ticks + 1, sizeof *live);
     if (live == NULL)
-        return NULL;
+        return false;
     for (size_t i = 0; i < t->record_count; i++) {
         const record *r = &t->records[i];
         live[r->begin] += r->bytes;
@@ -209,22 +209,8 @@ static int64_t *list_live_bytes(const tracer *t) {
             out->live_peak_bytes = live[i];
             out->peak_tick = i;
         }
-    return live;
-}
-
-/* An heir that is smaller than what it takes over pins its address for the sake of one tick. Where
- * that tick has room for both, it gets an address of its own: much easier to pack. */
-static void release_small_heirs(tracer *t, int64_t *live) {
-    for (size_t i = 0; i < t->record_count; i++) {
-        record *old = &t->records[i];
-        record *heir = old->heir != RP_NONE ? &t->records[old->heir] : NULL;
-        if (heir == NULL || heir->bytes == old->bytes ||
-            heir->bytes > t->out->live_peak_bytes - live[heir->begin])
-            continue;
-        live[heir->begin] += heir->bytes;
-        heir->has_parent = false;
-        old->heir = RP_NONE;
-    }
+    rp_free(t->graph->context, live);
+    return true;
 }
 
 static bool append_piece(tracer *t, rp_block *block, uint32_t begin, uint32_t end, int64_t bytes) {
@@ -275,11 +261,8 @@ static bool trace(tracer *t) {
             return false;
     t->out->ticks = t->tick;
     accept_offers(t);
-    int64_t *live = list_live_bytes(t);
-    if (live == NULL)
+    if (!find_live_peak(t))
         return false;
-    release_small_heirs(t, live);
-    rp_free(t->graph->context, live);
     for (uint32_t i = 0; i < t->record_count; i++)
         if (!t->records[i].has_parent && t->records[i].bytes > 0 && !form_block(t, i))
             return false;
