@@ -12,7 +12,8 @@ enum { IN_MEMORY, GOING_OUT, OUTSIDE, COMING_BACK };
 typedef struct entry {
     bool exists;
     int where;
-    uint64_t storage; /* meaningless while OUTSIDE */
+    uint64_t storage;     /* meaningless while OUTSIDE */
+    uint32_t step, value; /* the key of the storage's place */
 } entry;
 
 typedef struct naive {
@@ -24,6 +25,8 @@ typedef struct naive {
     uint32_t *runs;         /* of each node */
     bool *gone_at_the_turn; /* of each value */
     uint64_t next_storage;
+    const rp_placement *places; /* NULL: none are known */
+    size_t place_count;
     rp_naive result;
 } naive;
 
@@ -138,21 +141,22 @@ static uint32_t base_of(const naive *n, const rp_node_info *info, uint32_t view)
     return RP_NONE;
 }
 
-static bool materialise(naive *n, const rp_node_info *info, bool *fresh) {
+static bool materialise(naive *n, size_t step, const rp_node_info *info, bool *fresh) {
     for (int views = 0; views < 2; views++)
         for (size_t i = 0; i < info->output_count; i++) {
             const uint32_t v = info->outputs[i];
             const bool view = value_of(n, v).alias_of != RP_NONE;
             if (is_persistent(n, v) || view != (views == 1) || n->entries[v].exists)
                 continue;
-            uint64_t storage = n->next_storage++;
+            entry made = {true, IN_MEMORY, n->next_storage++, (uint32_t)step, v};
             if (view && !is_persistent(n, root_of(n, v))) {
                 const uint32_t base = base_of(n, info, v);
                 if (base == RP_NONE)
                     return false;
-                storage = n->entries[base].storage;
+                made = n->entries[base];
+                made.where = IN_MEMORY;
             }
-            n->entries[v] = (entry){true, IN_MEMORY, storage};
+            n->entries[v] = made;
             fresh[v] = !view;
         }
     return true;
@@ -172,9 +176,25 @@ static bool dies_behind(const naive *n, size_t step, uint64_t storage) {
     return true;
 }
 
+/* Where the storage that v lies on has its place; -1: nowhere. */
+static int64_t offset_of(const naive *n, uint32_t v) {
+    for (size_t i = 0; i < n->place_count; i++)
+        if (n->places[i].step == n->entries[v].step && n->places[i].value == n->entries[v].value)
+            return n->places[i].offset;
+    return -1;
+}
+
+static void look_at_places(naive *n, uint32_t output, uint32_t input) {
+    if (n->places == NULL || bytes_of(n, output) == 0)
+        return;
+    n->result.in_place++;
+    n->result.in_smaller += bytes_of(n, output) < bytes_of(n, input);
+    n->result.elsewhere += offset_of(n, output) != offset_of(n, input);
+}
+
 /* `fresh` outputs began in this run; those that get a place are not fresh any more. `taken`: inputs
  * whose place has gone to an output. */
-static int64_t saved_in_place(const naive *n, size_t step, const rp_node_info *info, bool *fresh,
+static int64_t saved_in_place(naive *n, size_t step, const rp_node_info *info, bool *fresh,
                               bool *taken) {
     int64_t saved = 0;
     for (size_t i = 0; i < info->inplace_count; i++) {
@@ -186,6 +206,7 @@ static int64_t saved_in_place(const naive *n, size_t step, const rp_node_info *i
                             n->entries[info->inputs[k]].storage != n->entries[v].storage);
         if (!good || !dies_behind(n, step, n->entries[v].storage))
             continue;
+        look_at_places(n, o, v);
         saved += bytes_of(n, o);
         fresh[o] = false;
         taken[v] = true;
@@ -205,7 +226,7 @@ static bool run(naive *n, size_t step, uint32_t node) {
     bool *fresh = calloc(n->values + 1, sizeof *fresh);
     bool *taken = calloc(n->values + 1, sizeof *taken);
     RP_REQUIRE(fresh != NULL && taken != NULL, "no memory");
-    const bool good = materialise(n, &info, fresh);
+    const bool good = materialise(n, step, &info, fresh);
     if (good) {
         const int64_t saved = saved_in_place(n, step, &info, fresh, taken);
         note_peak(n, live_bytes(n) - saved + rounded(n, info.workspace_bytes));
@@ -249,7 +270,7 @@ static bool take(naive *n, size_t step) {
     case RP_STEP_FETCH:
         if (e->where != OUTSIDE)
             return false;
-        *e = (entry){true, COMING_BACK, n->next_storage++};
+        *e = (entry){true, COMING_BACK, n->next_storage++, (uint32_t)step, s.index};
         note_peak(n, live_bytes(n));
         return true;
     default:
@@ -300,9 +321,16 @@ static bool is_finished(const naive *n) {
 }
 
 rp_naive rp_naive_check(const rp_graph *graph, const rp_step *steps, size_t count) {
+    return rp_naive_check_places(graph, steps, count, NULL, 0);
+}
+
+rp_naive rp_naive_check_places(const rp_graph *graph, const rp_step *steps, size_t count,
+                               const rp_placement *places, size_t place_count) {
     naive n = {.graph = graph,
                .steps = steps,
                .count = count,
+               .places = places,
+               .place_count = place_count,
                .values = rp_graph_value_count(graph),
                .nodes = rp_graph_node_count(graph)};
     n.entries = calloc(n.values + 1, sizeof *n.entries);

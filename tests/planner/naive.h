@@ -9,8 +9,14 @@ typedef struct rp_naive {
     bool valid;
     int64_t live_peak_bytes, recompute_cost_ns;
     uint64_t recompute_nodes;
+    /* outputs with bytes in the place of an input; those smaller than it; those that lie elsewhere */
+    int in_place, in_smaller, elsewhere;
 } rp_naive;
 
 rp_naive rp_naive_check(const rp_graph *graph, const rp_step *steps, size_t count);
+
+/* With a look at the places of in-place outputs. */
+rp_naive rp_naive_check_places(const rp_graph *graph, const rp_step *steps, size_t count,
+                               const rp_placement *places, size_t place_count);
 
 #endif

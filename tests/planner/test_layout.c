@@ -2,6 +2,7 @@
 #include "families.h"
 #include "graphs.h"
 #include "layout.h"
+#include "naive.h"
 #include "steps.h"
 #include "strategy.h"
 #include "verify.h"
@@ -307,6 +308,31 @@ static void test_random_graphs_lose_little(void) {
     rp_context_destroy(context);
 }
 
+/* interfaces.md, section 2: an in-place output has its input's offset, also where it is smaller. */
+static void test_in_place_outputs_have_their_inputs_offset(void) {
+    rp_context *context = rp_test_context(1);
+    int in_place = 0, in_smaller = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        rp_graph *graph = rp_test_random_graph(context, seed, 10 + (uint32_t)(seed % 30),
+                                               RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE);
+        rp_schedule schedule = {NULL, 0, 0};
+        rp_layout layout;
+        RP_REQUIRE_OK(context, rp_keep_all_schedule(graph, &schedule));
+        RP_REQUIRE_OK(context, rp_layout_create(graph, &schedule, &layout));
+        const rp_naive naive = rp_naive_check_places(graph, schedule.steps, schedule.count,
+                                                     layout.placements, layout.count);
+        RP_CHECK(naive.elsewhere == 0, "seed %d: %d of %d lie elsewhere", (int)seed,
+                 naive.elsewhere, naive.in_place);
+        in_place += naive.in_place;
+        in_smaller += naive.in_smaller;
+        rp_layout_clear(context, &layout);
+        rp_schedule_clear(context, &schedule);
+        rp_graph_destroy(graph);
+    }
+    RP_CHECK(in_place >= 100 && in_smaller >= 20, "%d and %d are few", in_place, in_smaller);
+    rp_context_destroy(context);
+}
+
 static void test_graphs_without_bytes(void) {
     static const char *const texts[] = {"", "p x 8\n", "f F 1 -> a:0\n",
                                         "p x 0\nf F 1 x -> a:0\nf G 1 a -> b:0\no b\n"};
@@ -443,6 +469,7 @@ static const rp_test tests[] = {
     RP_TEST(test_fetches_are_placed),
     RP_TEST(test_models_lose_at_most_one_percent),
     RP_TEST(test_random_graphs_lose_little),
+    RP_TEST(test_in_place_outputs_have_their_inputs_offset),
     RP_TEST(test_graphs_without_bytes),
     RP_TEST(test_addresses_stay_below_2_63),
     RP_TEST(test_one_value_fills_all_addresses),
