@@ -9,7 +9,7 @@ typedef struct rp_naive {
     bool valid;
     int64_t live_peak_bytes, recompute_cost_ns;
     uint64_t recompute_nodes;
-    /* outputs with bytes in the place of an input; those smaller than it; those that lie elsewhere */
+    /* outputs with bytes that take an input's place; the smaller ones; those that lie elsewhere */
     int in_place, in_smaller, elsewhere;
 } rp_naive;
 
