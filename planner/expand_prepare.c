@@ -10,19 +10,30 @@ static bool is_activation(const rp_graph *graph, uint32_t value) {
     return !graph->values[value].persistent;
 }
 
+/* Missing inputs are made again in the order of their list: small ones first, so that the large
+ * ones do not wait while others are made. */
+static void add_input(const rp_graph *graph, rp_expander *x, uint32_t begin, uint32_t value,
+                      uint32_t *count) {
+    const int64_t bytes = graph->values[graph->values[value].root].bytes;
+    uint32_t i = (*count)++;
+    for (; i > begin && graph->values[graph->values[x->inputs[i - 1]].root].bytes > bytes; i--)
+        x->inputs[i] = x->inputs[i - 1];
+    x->inputs[i] = value;
+}
+
 static void flatten_inputs(const rp_graph *graph, rp_expander *x) {
     uint32_t count = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
-        x->input_begin[n] = count;
         const uint32_t *inputs = rp_node_inputs(graph, n);
+        x->input_begin[n] = count;
         for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
             if (is_activation(graph, inputs[i]))
-                x->inputs[count++] = inputs[i];
+                add_input(graph, x, x->input_begin[n], inputs[i], &count);
     }
     x->input_begin[graph->node_count] = count;
     for (size_t i = 0; i < graph->output_count; i++)
         if (is_activation(graph, graph->outputs[i]))
-            x->inputs[count++] = graph->outputs[i];
+            add_input(graph, x, x->input_begin[graph->node_count], graph->outputs[i], &count);
     x->input_begin[graph->node_count + 1] = count;
 }
 

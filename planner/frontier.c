@@ -18,14 +18,16 @@ enum {
     EFFORT_BASE = 2000000, /* see rp_frontier_effort */
     EFFORT_PER_NODE = 14000,
     EFFORT_NODES = 4000,
-    EFFORT_SMALL = 18000
+    EFFORT_SMALL = 90000,
+    EFFORT_MOST_SMALL = 30000000
 };
 
 int64_t rp_frontier_effort(const rp_graph *graph) {
     const size_t nodes = graph->node_count < EFFORT_NODES ? graph->node_count : EFFORT_NODES;
     const int64_t usual = EFFORT_BASE + EFFORT_PER_NODE * (int64_t)nodes;
     const int64_t small = EFFORT_SMALL * (int64_t)nodes;
-    return small < usual ? small : usual;
+    const int64_t most = small < EFFORT_MOST_SMALL ? small : EFFORT_MOST_SMALL;
+    return most > usual ? most : usual;
 }
 
 typedef struct frontier {

@@ -373,7 +373,7 @@ static rp_status save_some(rp_search *s, rp_drops *drops) {
     const uint32_t again = runs - (uint32_t)s->graph->node_count;
     if (again == 0)
         return RP_OK;
-    uint32_t skip = next_random(s, again), length = 1u << next_random(s, 4);
+    uint32_t skip = next_random(s, again), length = 1u << next_random(s, 5);
     rp_status status = RP_OK;
     for (uint32_t run = 0; run < runs && length > 0 && status == RP_OK; run++) {
         bool fits = false;
