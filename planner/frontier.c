@@ -14,6 +14,7 @@ enum {
     STRIDES = 24,          /* from the top to the bottom of the shelf */
     MOST_MISSED = 8,       /* attempts to get below the lowest place */
     QUIET_ROUNDS = 4,      /* over all places without an improvement before the search ends */
+    CLOSE_ENOUGH = 1000,   /* parts of all costs between a bound and what is worth improving */
     NOISE = 40,            /* percent, of the estimates while improving */
     EFFORT_BASE = 2000000, /* see rp_frontier_effort */
     EFFORT_PER_NODE = 14000,
@@ -257,7 +258,9 @@ static size_t find_stride(size_t count) {
  * nothing has come of it for a long time. */
 static rp_status improve(frontier *f) {
     rp_search *s = f->search;
-    rp_status status = RP_OK;
+    const rp_bound *bound = NULL;
+    rp_status status = rp_memo_bound(s->graph, &bound);
+    const int64_t gap = s->graph->total_cost_ns / CLOSE_ENOUGH;
     const size_t stride = find_stride(s->shelf.count);
     size_t place = 0, quiet = 0;
     uint64_t changes = s->shelf.changes;
@@ -270,7 +273,8 @@ static rp_status improve(frontier *f) {
         const size_t best = rp_shelf_best(&s->shelf, place);
         bool reached = false;
         s->effort--;
-        if (best == s->shelf.count || s->shelf.places[best].cost == 0)
+        if (best == s->shelf.count ||
+            s->shelf.places[best].cost - rp_bound_cost(bound, target) <= gap)
             continue;
         status = rp_shelf_load(&s->shelf, best, &s->x, &f->drops);
         if (status == RP_OK)
