@@ -5,7 +5,7 @@
 #include <time.h>
 
 /* Schedules that a graph keeps after planning: about as many nodes in all. */
-enum { KEPT_NODES = 4 << 20 };
+enum { KEPT_NODES = 16 << 20 };
 
 rp_status rp_family_create(const rp_graph *graph, const rp_strategy *strategy, uint32_t argument,
                            rp_family *family) {

@@ -9,7 +9,7 @@ enum {
     PLACES = 128,          /* of the shelf, on graphs of usual size */
     MIN_PLACES = 8,        /* on the largest */
     MOST_CHOICES = 64,     /* of a hull */
-    MOST_NODES = 20000,    /* on more than that the rules have to do */
+    MOST_NODES = 1000000,  /* on more than that the rules have to do */
     RUNS_PER_PLACE = 100,  /* effort for one place, in runs of every node */
     STRIDES = 24,          /* from the top to the bottom of the shelf */
     MOST_MISSED = 8,       /* attempts to get below the lowest place */
@@ -19,13 +19,16 @@ enum {
     EFFORT_BASE = 2000000, /* see rp_frontier_effort */
     EFFORT_PER_NODE = 14000,
     EFFORT_NODES = 4000,
+    LARGE = 10000,
+    EFFORT_PER_LARGE = 2500,
     EFFORT_SMALL = 90000,
     EFFORT_MOST_SMALL = 30000000
 };
 
 int64_t rp_frontier_effort(const rp_graph *graph) {
     const size_t nodes = graph->node_count < EFFORT_NODES ? graph->node_count : EFFORT_NODES;
-    const int64_t usual = EFFORT_BASE + EFFORT_PER_NODE * (int64_t)nodes;
+    const int64_t large = graph->node_count > LARGE ? (int64_t)graph->node_count - LARGE : 0;
+    const int64_t usual = EFFORT_BASE + EFFORT_PER_NODE * (int64_t)nodes + EFFORT_PER_LARGE * large;
     const int64_t small = EFFORT_SMALL * (int64_t)nodes;
     const int64_t most = small < EFFORT_MOST_SMALL ? small : EFFORT_MOST_SMALL;
     return most > usual ? most : usual;

@@ -396,8 +396,9 @@ static rp_status drop_some(rp_search *s, rp_drops *drops) {
     rp_status status = rp_survey_list_waits(&s->survey, s->x.peak_run);
     if (status != RP_OK || s->survey.wait_count == 0)
         return status;
-    status = rp_survey_drop(&s->survey, next_random(s, (uint32_t)s->survey.wait_count),
-                            (int)next_random(s, RP_DROP_KINDS), &s->trials[0].move, &fits);
+    const uint32_t wait = next_random(s, (uint32_t)s->survey.wait_count);
+    const int kind = (int)next_random(s, RP_DROP_KINDS);
+    status = rp_survey_drop(&s->survey, wait, kind, &s->trials[0].move, &fits);
     return status == RP_OK ? apply(s, drops, &s->trials[0].move, true) : status;
 }
 

@@ -74,6 +74,7 @@ fresh && { echo 'int rp_long(void) {'; yes '' | head -n 99; echo '}'; } >ops/b.c
 fresh && yes '' | head -n 801 >planner/b.c && refuses sizes "planner/b.c: 801 lines"
 fresh && echo 'int  x;' >>planner/a.c && refuses format "planner/a.c:6"
 fresh && printf '/* %0100d */\n' 0 >>planner/a.c && refuses format "planner/a.c:6: 106 columns"
+fresh && echo '#!/bin/sh' >tests/run.sh && refuses format "tests/run.sh: is not executable"
 fresh && echo '/* TODO */' >>examples/a.c && refuses words "examples/a.c:6"
 for call in 'printf("x")' 'exit (1)' 'abort()' 'assert(x)' 'fputs("x", stderr)' 'malloc(4)' 'free(x)'; do
   fresh && echo "void f(void) { $call; }" >>ops/cpu/b.c && refuses words "ops/cpu/b.c: 1:"
