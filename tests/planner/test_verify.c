@@ -1,13 +1,9 @@
-/* The verifier: every rule once kept and once broken, and against a second reading of the rules. */
-#include "expand.h"
+/* The verifier: every rule once kept and once broken. */
 #include "graphs.h"
 #include "naive.h"
 #include "steps.h"
-#include "strategy.h"
 #include "verify.h"
 #include "written.h"
-
-#include <string.h>
 
 /* ---- Rules by hand --------------------------------------------------------------------------- */
 
@@ -356,192 +352,6 @@ static void test_an_empty_graph(void) {
     rp_context_destroy(context);
 }
 
-/* ---- Mutations ------------------------------------------------------------------------------- */
-
-typedef struct mutation {
-    rp_test_random random;
-    rp_schedule schedule;
-    const rp_graph *graph;
-} mutation;
-
-static uint32_t below(mutation *m, size_t limit) {
-    return rp_test_random_below(&m->random, (uint32_t)limit);
-}
-
-static rp_step random_step(mutation *m) {
-    const uint32_t kind = below(m, 5);
-    const size_t limit =
-        kind == RP_STEP_RUN ? rp_graph_node_count(m->graph) : rp_graph_value_count(m->graph);
-    return (rp_step){kind, below(m, limit + 1)};
-}
-
-static void insert(mutation *m, size_t at, rp_step step) {
-    rp_schedule *s = &m->schedule;
-    RP_REQUIRE(rp_schedule_append(m->graph->context, s, RP_STEP_RUN, 0), "no memory");
-    memmove(s->steps + at + 1, s->steps + at, (s->count - 1 - at) * sizeof *s->steps);
-    s->steps[at] = step;
-}
-
-static void erase(mutation *m, size_t at) {
-    rp_schedule *s = &m->schedule;
-    memmove(s->steps + at, s->steps + at + 1, (s->count - 1 - at) * sizeof *s->steps);
-    s->count--;
-}
-
-/* A round trip to the host: of a random value, at random moments. */
-static void insert_offload(mutation *m) {
-    const uint32_t value = below(m, rp_graph_value_count(m->graph));
-    size_t at = below(m, m->schedule.count + 1);
-    static const rp_step_kind trip[] = {RP_STEP_OFFLOAD, RP_STEP_WAIT, RP_STEP_FETCH, RP_STEP_WAIT};
-    for (size_t i = 0; i < 4; i++) {
-        insert(m, at, (rp_step){trip[i], value});
-        at += 1 + (below(m, 2) == 0 ? below(m, m->schedule.count - at) : 0);
-        at = at < m->schedule.count ? at : m->schedule.count;
-    }
-}
-
-static void mutate(mutation *m) {
-    rp_schedule *s = &m->schedule;
-    const uint32_t kind = s->count > 1 ? below(m, 8) : 5;
-    const size_t at = s->count > 0 ? below(m, s->count) : 0;
-    const size_t other = s->count > 0 ? below(m, s->count) : 0;
-    const size_t next = at + 1 < s->count ? at + 1 : at;
-    const rp_step step = s->count > 0 ? s->steps[at] : (rp_step){0, 0};
-    switch (kind) {
-    case 0: /* left out */
-        erase(m, at);
-        break;
-    case 1: /* doubled, elsewhere */
-        insert(m, other, step);
-        break;
-    case 2: /* two steps change places */
-        s->steps[at] = s->steps[other];
-        s->steps[other] = step;
-        break;
-    case 3:
-        s->steps[at] = s->steps[next];
-        s->steps[next] = step;
-        break;
-    case 4: /* moved */
-        erase(m, at);
-        insert(m, other < s->count ? other : s->count, step);
-        break;
-    case 5:
-        insert(m, at, random_step(m));
-        break;
-    case 6:
-        s->steps[at] = random_step(m);
-        break;
-    default:
-        insert_offload(m);
-    }
-}
-
-typedef struct tally {
-    int valid, invalid;
-} tally;
-
-static void compare(const mutation *m, tally *seen) {
-    char text[300];
-    rp_verdict verdict;
-    const rp_schedule *s = &m->schedule;
-    const rp_status status = rp_verify_schedule(m->graph, s->steps, s->count, &verdict);
-    const rp_naive naive = rp_naive_check(m->graph, s->steps, s->count);
-    rp_test_steps_text(s->steps, s->count, text, sizeof text);
-    RP_CHECK(status == RP_OK || status == RP_BAD_INPUT, "%s", rp_status_name(status));
-    RP_CHECK(naive.valid == (status == RP_OK), "%s, naive %s: %s",
-             status == RP_OK ? "valid" : rp_context_message(m->graph->context),
-             naive.valid ? "valid" : "not", text);
-    seen->valid += status == RP_OK;
-    seen->invalid += status != RP_OK;
-    if (status != RP_OK || !naive.valid)
-        return;
-    RP_CHECK(verdict.live_peak_bytes == naive.live_peak_bytes, "peak %lld, naive %lld: %s",
-             (long long)verdict.live_peak_bytes, (long long)naive.live_peak_bytes, text);
-    RP_CHECK_EQUAL(verdict.recompute_cost_ns, naive.recompute_cost_ns);
-    RP_CHECK_EQUAL(verdict.recompute_nodes, naive.recompute_nodes);
-}
-
-/* A valid schedule with replays: random values are dropped at random stages. */
-static bool random_schedule(mutation *m) {
-    rp_expander expander;
-    rp_drops drops = {NULL, NULL, 0, 0, RP_NONE, 0};
-    bool within = false;
-    if (rp_expander_create(m->graph, &expander) != RP_OK)
-        return false; /* a mark that cannot be honoured */
-    rp_status status = rp_drops_create(&expander, &drops);
-    const uint32_t count = below(m, 12);
-    for (uint32_t i = 0; i < count && status == RP_OK; i++)
-        status = rp_drops_add(&expander, &drops, below(m, rp_graph_value_count(m->graph)),
-                              below(m, rp_graph_node_count(m->graph)));
-    if (status == RP_OK)
-        status = rp_expander_run(&expander, &drops, RP_NO_LIMITS, &within);
-    if (status == RP_OK && within)
-        status = rp_expander_build(&expander, &m->schedule);
-    RP_CHECK_EQUAL(status, RP_OK);
-    rp_drops_clear(m->graph->context, &drops);
-    rp_expander_clear(&expander);
-    return status == RP_OK && within;
-}
-
-static void test_mutations_agree_with_the_naive_checker(void) {
-    rp_context *context = rp_test_context(1);
-    const uint64_t graphs = rp_test_is_long() ? 20000 : 1000;
-    tally seen = {0, 0};
-    for (uint64_t seed = 1; seed <= graphs; seed++) {
-        rp_graph *graph = rp_test_random_graph(
-            context, seed, 3 + (uint32_t)(seed % 14),
-            seed % 4 == 0 ? RP_TEST_EVERYTHING : RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE);
-        mutation m = {{seed}, {NULL, 0, 0}, graph};
-        for (int round = 0; round < 12; round++) {
-            m.schedule.count = 0;
-            if (!random_schedule(&m))
-                break;
-            compare(&m, &seen);
-            for (int k = 0; k < 3; k++) {
-                mutate(&m);
-                compare(&m, &seen);
-            }
-        }
-        rp_schedule_clear(context, &m.schedule);
-        rp_graph_destroy(graph);
-    }
-    RP_CHECK(seen.valid > (int)graphs && seen.invalid > (int)graphs, "%d valid, %d not", seen.valid,
-             seen.invalid);
-    rp_context_destroy(context);
-}
-
-/* A schedule without slack: whatever single step is missing, it is wrong or keeps more. */
-static void test_every_step_of_a_tight_schedule_matters(void) {
-    rp_context *context = rp_test_context(1);
-    rp_graph *graph = rp_test_chain(context, 6, 1, NULL, 1);
-    mutation m = {{1}, {NULL, 0, 0}, graph};
-    RP_REQUIRE_OK(context, rp_keep_all_schedule(graph, &m.schedule));
-    rp_verdict whole, part;
-    RP_REQUIRE_OK(context, rp_verify_schedule(graph, m.schedule.steps, m.schedule.count, &whole));
-    for (size_t i = 0; i < m.schedule.count; i++) {
-        const rp_step step = m.schedule.steps[i];
-        erase(&m, i);
-        const rp_status status =
-            rp_verify_schedule(graph, m.schedule.steps, m.schedule.count, &part);
-        if (step.kind == RP_STEP_RUN)
-            RP_CHECK(status == RP_BAD_INPUT, "without step %zu", i);
-        else
-            RP_CHECK(status == RP_OK && part.live_peak_bytes >= whole.live_peak_bytes,
-                     "without step %zu", i);
-        insert(&m, i, step);
-        insert(&m, i, step);
-        if (step.kind == RP_STEP_DROP)
-            RP_CHECK_STATUS(context,
-                            rp_verify_schedule(graph, m.schedule.steps, m.schedule.count, &part),
-                            RP_BAD_INPUT);
-        erase(&m, i);
-    }
-    rp_schedule_clear(context, &m.schedule);
-    rp_graph_destroy(graph);
-    rp_context_destroy(context);
-}
-
 static const rp_test tests[] = {
     RP_TEST(test_order_and_liveness),
     RP_TEST(test_first_runs_keep_their_order),
@@ -557,7 +367,5 @@ static const rp_test tests[] = {
     RP_TEST(test_ME_20_peak_counts_workspaces_and_unused_outputs),
     RP_TEST(test_ME_17_views_count_their_base_once),
     RP_TEST(test_an_empty_graph),
-    RP_TEST(test_mutations_agree_with_the_naive_checker),
-    RP_TEST(test_every_step_of_a_tight_schedule_matters),
 };
 RP_SUITE(verify, tests)
