@@ -1,5 +1,5 @@
-/* One input for the planner's readers: the text of a graph, and behind a byte 0 a plan of it: a text
- * that begins with '{', or bytes, two a step.
+/* One input for the planner's readers: the text of a graph, and behind a byte 0 a plan of it, which
+ * is a text that begins with '{', or bytes, two a step.
  *
  * Whatever the bytes: a status that the call may give, a message where it is no RP_OK, nothing made
  * where it is none, and no crash. Schedules of small graphs are judged by the naive checker too

@@ -169,6 +169,76 @@ static void test_files_that_cannot_be_read(void) {
     rp_context_destroy(context);
 }
 
+/* ---- Each kind of bad graph, from a file ----------------------------------------------------- */
+
+#define HEAD "{\"format\": \"reprise-graph\", \"version\": 1,\n"
+#define P(bytes) "{\"name\": \"p\", \"bytes\": " bytes ", \"kind\": \"persistent\"}"
+#define A "{\"name\": \"a\", \"bytes\": 4, \"kind\": \"activation\"}"
+#define VIEW(base) "{\"name\": \"v\", \"kind\": \"activation\", \"alias_of\": " base "}"
+#define NODE(in, out)                                                                              \
+    "{\"name\": \"f\", \"phase\": \"forward\", \"cost_ns\": 1, \"inputs\": [" in                   \
+    "], \"outputs\": [" out "]}"
+#define GRAPH(values, nodes) HEAD "\"values\": [" values "],\n\"nodes\": [" nodes "]}"
+
+/* What the file holds, where it says that the fault is, and what. */
+typedef struct bad_graph {
+    const char *text, *place, *reason;
+} bad_graph;
+
+static const bad_graph bad_graphs[] = {
+    /* cycles: of one node, of two; a reader before its writer is the same thing */
+    {GRAPH(A, NODE("0", "0")), "nodes[0] (f)", "reads value 0 (a) before it is written"},
+    {GRAPH(A "," A, NODE("1", "0") "," NODE("0", "1")), "nodes[0] (f)",
+     "reads value 1 (a) before it is written"},
+    /* unknown indices */
+    {GRAPH(A, NODE("9", "0")), "nodes[0] (f): inputs[0]", "there is no value 9"},
+    {GRAPH(A, NODE("-1", "0")), "nodes[0]", "inputs"},
+    {GRAPH(A, NODE("4294967296", "0")), "nodes[0]", "4294967296"},
+    {GRAPH(VIEW("5"), NODE("", "0")), "values[0] (v)", "there is no value 5"},
+    /* sizes: negative, sums that overflow, 2^63 and beyond */
+    {GRAPH(P("-1"), ""), "values[0] (p)", "from 0 to 2^63 - 1"},
+    {GRAPH(P("9223372036854775807") "," P("1"), ""), "values[1] (p)", "exceeds 2^63 - 1"},
+    {GRAPH(P("9223372036854775808"), ""), "line 2", "too big"},
+    {GRAPH(P("-9223372036854775809"), ""), "line 2", "too big"},
+    {GRAPH(P("18446744073709551617"), ""), "line 2", "too big"},
+    {GRAPH(P("1e400"), ""), "line 2", "overflow"},
+    /* two writers, and none */
+    {GRAPH(A, NODE("", "0") "," NODE("", "0")), "nodes[1] (f)", "has a writer already"},
+    {GRAPH(A, ""), "values[0] (a)", "no node writes"},
+    /* loops of views: of one, of three, and a view of a view on a loop */
+    {GRAPH(VIEW("0"), NODE("", "0")), "values[0] (v)", "names the value itself"},
+    {GRAPH(VIEW("1") "," VIEW("2") "," VIEW("0"), NODE("", "0, 1, 2")), "values[1] (v)", "a loop"},
+    {GRAPH(A "," VIEW("2") "," VIEW("3") "," VIEW("2"), NODE("", "0, 1, 2, 3")), "values[2] (v)",
+     "a loop"},
+    /* bytes that are no UTF-8: alone, cut short, overlong, half a surrogate pair */
+    {HEAD "\"name\": \"\xff\"}", "line 2", "0xff"},
+    {HEAD "\"name\": \"\xc3\"}", "line 2", "0xc3"},
+    {HEAD "\"name\": \"\xc0\xaf\"}", "line 2", "0xc0"},
+    {HEAD "\"name\": \"\xed\xa0\x80\"}", "line 2", "0xed"},
+    {HEAD "\"name\": \"\\ud800\"}", "line 2", "ud800"},
+    /* cut short */
+    {HEAD "\"values\": [" A ",", "line 2", "near end of file"},
+    {HEAD "\"values\": [" A, "line 2", "']'"},
+    {HEAD "\"name\": \"f", "line 2", "premature end"},
+};
+
+static void test_bad_graph_files_name_the_file_the_place_and_the_reason(void) {
+    rp_context *context = rp_test_context(1);
+    char path[RP_TEST_PATH];
+    rp_test_temporary(path, "bad.json");
+    for (size_t i = 0; i < sizeof bad_graphs / sizeof bad_graphs[0]; i++) {
+        FILE *file = fopen(path, "wb");
+        RP_REQUIRE(file != NULL, "%s", path);
+        fputs(bad_graphs[i].text, file);
+        fclose(file);
+        check_load(context, path, RP_BAD_INPUT);
+        RP_CHECK_MESSAGE(context, bad_graphs[i].place);
+        RP_CHECK_MESSAGE(context, bad_graphs[i].reason);
+    }
+    remove(path);
+    rp_context_destroy(context);
+}
+
 static void test_save_that_fails_leaves_the_old_file(void) {
     rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_test_chain(context, 3, 10, NULL, 1);
@@ -193,6 +263,7 @@ static const rp_test tests[] = {
     RP_TEST(test_long_tokens_are_refused),
     RP_TEST(test_message_names_what_is_wrong),
     RP_TEST(test_files_that_cannot_be_read),
+    RP_TEST(test_bad_graph_files_name_the_file_the_place_and_the_reason),
     RP_TEST(test_save_that_fails_leaves_the_old_file),
 };
 RP_SUITE(malformed, tests)
