@@ -16,7 +16,7 @@ typedef struct effort {
 
 /* At most some 30 ms for a layout that does not meet the live peak, and some 100 ms more for one
  * that loses more than a GOAL-th of it. */
-static const effort SEARCH = {32 << 10, 16 << 20}, REPAIR = {512 << 10, 64 << 20};
+static const effort SEARCH = {32 << 10, 16 << 20}, REPAIR = {128 << 10, 64 << 20};
 
 /* What the sweeps have however large the schedule is. */
 enum { SWEEP_BLOCK = 64 };
@@ -26,8 +26,8 @@ enum { GOAL = 200 };
 /* With the same weights to learn on. */
 enum { ATTEMPTS = 256 };
 
-/* Steps of a repair. Twice as many after each PATIENCE failures. */
-enum { STEPS = 4000, PATIENCE = 6, DOUBLINGS = 8 };
+/* Of a repair. */
+enum { STEPS = 4000 };
 
 static uint64_t effort_for(const effort *e, uint64_t blocks) {
     return e->per_block * blocks < e->most ? e->per_block * blocks : e->most;
@@ -79,21 +79,22 @@ static bool try_skylines(search *s, bool *done) {
     return memory;
 }
 
-/* Repairs the best packing, each time under a ceiling between it and the live peak. */
+/* Repairs the best packing, each time under a ceiling between it and the live peak; gives up when
+ * the effort has brought nothing. */
 static bool try_repairs(search *s) {
     const int64_t live = s->lifetimes->live_peak_bytes;
-    s->effort = effort_for(&REPAIR, s->lifetimes->block_count);
+    const uint64_t patience = effort_for(&REPAIR, s->lifetimes->block_count);
+    s->effort = patience;
     rp_repair *repair = rp_repair_create(s->context, s->lifetimes, &s->effort);
-    uint32_t failures = 0;
-    while (repair != NULL && is_hard(s) && s->effort > 0) {
+    for (uint32_t round = 0; repair != NULL && is_hard(s) && s->effort > 0; round++) {
         const int64_t gap = s->best_height - live;
-        const int64_t ceilings[] = {live + gap / 2, live + gap - gap / 4, live + gap - 1 - gap / 8};
-        const uint32_t doublings =
-            failures / PATIENCE < DOUBLINGS ? failures / PATIENCE : DOUBLINGS;
-        const int64_t height =
-            rp_pack_repair(repair, s->best, ceilings[failures % 3], (uint32_t)STEPS << doublings);
-        failures += height == RP_PACK_FAILED;
+        const int64_t ceilings[] = {live + gap - 1 - gap / 8, live + gap - 1 - gap / 4,
+                                    live + gap / 2};
+        const int64_t height = rp_pack_repair(repair, s->best, ceilings[round % 3], STEPS);
+        if (height == RP_PACK_FAILED)
+            continue;
         keep_offsets(s, height, rp_repair_offsets(repair));
+        s->effort = patience;
     }
     rp_repair_destroy(repair);
     return repair != NULL;
