@@ -4,6 +4,9 @@
 
 #include <time.h>
 
+/* Members of a family whose arenas may take long. */
+enum { THOROUGH = 32 };
+
 /* Schedules that a graph keeps after planning: about as many nodes in all. */
 enum { KEPT_NODES = 16 << 20 };
 
@@ -41,13 +44,20 @@ void rp_family_clear(rp_family *family) {
     *family = (rp_family){.graph = NULL};
 }
 
+/* Where layouts are hard, one of many members whose live peaks are close together gets a close
+ * packing, and the others a fair one. Which one must not depend on the budget: a member has one
+ * arena. */
+static rp_layout_effort choose_effort(const rp_family *family, size_t member) {
+    return member % (family->count / THOROUGH + 1) == 0 ? RP_LAYOUT_THOROUGH : RP_LAYOUT_QUICK;
+}
+
 rp_status rp_family_build(rp_family *family, size_t member, rp_schedule *schedule,
                           rp_layout *layout) {
     rp_context *context = family->graph->context;
     *schedule = (rp_schedule){.steps = NULL};
     rp_status status = rp_candidates_build(family->set, member, schedule);
     if (status == RP_OK)
-        status = rp_layout_create(family->graph, schedule, layout);
+        status = rp_layout_create(family->graph, schedule, choose_effort(family, member), layout);
     if (status != RP_OK)
         rp_schedule_clear(context, schedule);
     else

@@ -14,9 +14,10 @@ typedef struct effort {
     uint64_t per_block, most;
 } effort;
 
-/* At most some 30 ms for a layout that does not meet the live peak, and some 100 ms more for one
+/* Of both kinds of layout: for one that does not meet the live peak, and on top of that for one
  * that loses more than a GOAL-th of it. */
-static const effort SEARCH = {32 << 10, 16 << 20}, REPAIR = {128 << 10, 64 << 20};
+static const effort SEARCH[] = {{8 << 10, 4 << 20}, {32 << 10, 16 << 20}};
+static const effort REPAIR[] = {{0, 0}, {128 << 10, 64 << 20}};
 
 /* What the sweeps have however large the schedule is. */
 enum { SWEEP_BLOCK = 64 };
@@ -40,6 +41,7 @@ typedef struct search {
     rp_packer *packer;
     int64_t *best; /* offsets by block */
     int64_t best_height;
+    rp_layout_effort kind;
     uint64_t effort;
 } search;
 
@@ -83,7 +85,7 @@ static bool try_skylines(search *s, bool *done) {
  * the effort has brought nothing. */
 static bool try_repairs(search *s) {
     const int64_t live = s->lifetimes->live_peak_bytes;
-    const uint64_t patience = effort_for(&REPAIR, s->lifetimes->block_count);
+    const uint64_t patience = effort_for(&REPAIR[s->kind], s->lifetimes->block_count);
     s->effort = patience;
     rp_repair *repair = rp_repair_create(s->context, s->lifetimes, &s->effort);
     for (uint32_t round = 0; repair != NULL && is_hard(s) && s->effort > 0; round++) {
@@ -132,7 +134,7 @@ static rp_status pack(const rp_graph *graph, search *s) {
     rp_context *context = s->context;
     const size_t n = s->lifetimes->block_count;
     bool done = n == 0;
-    s->effort = effort_for(&SEARCH, n) + SWEEP_BLOCK * n;
+    s->effort = effort_for(&SEARCH[s->kind], n) + SWEEP_BLOCK * n;
     s->best_height = n == 0 ? 0 : RP_PACK_FAILED;
     s->best = rp_alloc(context, n, sizeof *s->best);
     s->packer = rp_packer_create(context, s->lifetimes, &s->effort);
@@ -185,14 +187,15 @@ static bool list_placements(const rp_graph *graph, const rp_lifetimes *lifetimes
     return true;
 }
 
-rp_status rp_layout_create(const rp_graph *graph, const rp_schedule *schedule, rp_layout *layout) {
+rp_status rp_layout_create(const rp_graph *graph, const rp_schedule *schedule,
+                           rp_layout_effort effort, rp_layout *layout) {
     rp_context *context = graph->context;
     rp_lifetimes lifetimes;
     *layout = (rp_layout){.placements = NULL};
     rp_status status = rp_lifetimes_create(graph, schedule->steps, schedule->count, &lifetimes);
     if (status != RP_OK)
         return status;
-    search s = {.context = context, .lifetimes = &lifetimes};
+    search s = {.context = context, .lifetimes = &lifetimes, .kind = effort};
     status = pack(graph, &s);
     if (status == RP_OK &&
         !rp_checked_add(graph->persistent_bytes, s.best_height, &layout->arena_bytes))

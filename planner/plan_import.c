@@ -162,7 +162,7 @@ rp_status rp_plan_admit(const rp_graph *graph, rp_draft *draft, rp_plan **plan,
         status = check_claims(graph, draft, &verdict);
     if (status == RP_OK)
         status = given ? take_layout(graph, draft, &layout)
-                       : rp_layout_create(graph, &draft->schedule, &layout);
+                       : rp_layout_create(graph, &draft->schedule, RP_LAYOUT_THOROUGH, &layout);
     if (status != RP_OK)
         return status;
     rp_plan *made = NULL;

@@ -9,7 +9,7 @@ rp_status rp_plan_find_keep_all(const rp_graph *graph, int64_t *arena_bytes) {
     rp_layout layout = {.placements = NULL};
     rp_status status = rp_keep_all_schedule(graph, &schedule);
     if (status == RP_OK)
-        status = rp_layout_create(graph, &schedule, &layout);
+        status = rp_layout_create(graph, &schedule, RP_LAYOUT_THOROUGH, &layout);
     if (status == RP_OK)
         *arena_bytes = layout.arena_bytes;
     rp_schedule_clear(graph->context, &schedule);

@@ -195,7 +195,7 @@ static void test_fetches_are_placed(void) {
         rp_test_steps(graph, "run F offload a wait a run G drop b fetch a wait a run B drop a");
     rp_layout layout;
     rp_verdict verdict;
-    RP_REQUIRE_OK(context, rp_layout_create(graph, &schedule, &layout));
+    RP_REQUIRE_OK(context, rp_layout_create(graph, &schedule, RP_LAYOUT_THOROUGH, &layout));
     RP_CHECK_EQUAL(layout.live_peak_bytes, 12);
     RP_CHECK_EQUAL(layout.arena_bytes, 12);
     RP_CHECK_OK(context,
@@ -220,7 +220,7 @@ static void lay_out(const rp_graph *graph, const rp_schedule *schedule, losses *
     rp_context *context = graph->context;
     rp_layout layout, again;
     rp_verdict verdict;
-    RP_REQUIRE_OK(context, rp_layout_create(graph, schedule, &layout));
+    RP_REQUIRE_OK(context, rp_layout_create(graph, schedule, RP_LAYOUT_THOROUGH, &layout));
     RP_CHECK_OK(context,
                 rp_verify_placements(graph, schedule->steps, schedule->count, layout.placements,
                                      layout.count, layout.arena_bytes, &verdict));
@@ -238,7 +238,7 @@ static void lay_out(const rp_graph *graph, const rp_schedule *schedule, losses *
         next += graph->values[p->value].bytes;
     }
     RP_CHECK_EQUAL(next, graph->persistent_bytes);
-    RP_REQUIRE_OK(context, rp_layout_create(graph, schedule, &again));
+    RP_REQUIRE_OK(context, rp_layout_create(graph, schedule, RP_LAYOUT_THOROUGH, &again));
     RP_CHECK_EQUAL(again.arena_bytes, layout.arena_bytes);
     for (size_t i = 0; i < again.count && i < layout.count; i++)
         RP_CHECK_EQUAL(again.placements[i].offset, layout.placements[i].offset);
@@ -318,7 +318,7 @@ static void test_in_place_outputs_have_their_inputs_offset(void) {
         rp_schedule schedule = {NULL, 0, 0};
         rp_layout layout;
         RP_REQUIRE_OK(context, rp_keep_all_schedule(graph, &schedule));
-        RP_REQUIRE_OK(context, rp_layout_create(graph, &schedule, &layout));
+        RP_REQUIRE_OK(context, rp_layout_create(graph, &schedule, RP_LAYOUT_THOROUGH, &layout));
         const rp_naive naive = rp_naive_check_places(graph, schedule.steps, schedule.count,
                                                      layout.placements, layout.count);
         RP_CHECK(naive.elsewhere == 0, "seed %d: %d of %d lie elsewhere", (int)seed,
@@ -425,7 +425,7 @@ static void *go_deep(void *user) {
         d->status = rp_verify_schedule(graph, schedule.steps, schedule.count, &verdict);
     d->live = verdict.live_peak_bytes;
     if (d->status == RP_OK)
-        d->status = rp_layout_create(graph, &schedule, &layout);
+        d->status = rp_layout_create(graph, &schedule, RP_LAYOUT_THOROUGH, &layout);
     d->arena = layout.arena_bytes;
     if (d->status == RP_OK)
         d->status = rp_verify_placements(graph, schedule.steps, schedule.count, layout.placements,
