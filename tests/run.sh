@@ -73,6 +73,20 @@ tree() { # name, ctest arguments as one word, then cmake arguments
   summary+=("$(printf '%-10s %6d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$s" $((SECONDS - start)))")
 }
 
+# The compiler has no say in a plan: every tree gives the same one for a graph that the first saves.
+compare_plans() { # names of trees
+  local graph=build-tests/graph.json name hash first=
+  build-tests/$1/examples/train_gpt --backend null --layers 6 --steps 1 --save-graph "$graph" --quiet --json /dev/null
+  for name in "$@"; do
+    hash=$(build-tests/$name/examples/plan_graph "$graph" --budget 35% --quiet --json - | grep -o '"plan_hash": *"[0-9a-f]*"')
+    first=${first:-$hash}
+    [ -n "$hash" ] && [ "$hash" = "$first" ] && continue
+    broken+=("the plans of $1 and $name differ")
+    return
+  done
+  passed=$((passed + 1))
+}
+
 # In a function, so that the shell has read all of it before a tree it builds can change this file.
 main() {
   # The machine is shared with whoever works on it: threads that wait for each other sleep instead of spinning.
@@ -87,6 +101,7 @@ main() {
   if [ $long = 1 ]; then
     tree thread "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DREPRISE_SANITIZE=thread
   fi
+  compare_plans gcc clang sanitize
 
   echo
   printf '%s\n' "${summary[@]}"
