@@ -32,16 +32,11 @@ static rp_status fill_report(rp_plan *plan, int64_t budget_bytes) {
     const rp_graph *graph = plan->graph;
     rp_plan_report *report = &plan->report;
     rp_verdict verdict;
-    const rp_bound *bound = NULL;
-    rp_status status = rp_verify_placements(graph, plan->schedule.steps, plan->schedule.count,
-                                            plan->layout.placements, plan->layout.count,
-                                            plan->layout.arena_bytes, &verdict);
-    if (status == RP_OK)
-        status = rp_memo_bound(graph, &bound);
+    const rp_status status = rp_verify_placements(graph, plan->schedule.steps, plan->schedule.count,
+                                                  plan->layout.placements, plan->layout.count,
+                                                  plan->layout.arena_bytes, &verdict);
     if (status != RP_OK)
         return status;
-    report->floor_bytes = bound->floor_bytes;
-    report->lower_bound_ns = rp_bound_cost(bound, budget_bytes);
     report->budget_bytes = budget_bytes;
     report->peak_bytes = plan->layout.arena_bytes;
     report->live_peak_bytes = verdict.live_peak_bytes;
@@ -51,6 +46,16 @@ static rp_status fill_report(rp_plan *plan, int64_t budget_bytes) {
     report->peak_node = verdict.peak_node;
     report->peak_step = verdict.peak_step;
     report->plan_hash = hash_plan(plan);
+    return RP_OK;
+}
+
+rp_status rp_plan_add_bounds(rp_plan *plan) {
+    const rp_bound *bound = NULL;
+    const rp_status status = rp_memo_bound(plan->graph, &bound);
+    if (status != RP_OK)
+        return status;
+    plan->report.floor_bytes = bound->floor_bytes;
+    plan->report.lower_bound_ns = rp_bound_cost(bound, plan->report.budget_bytes);
     return RP_OK;
 }
 
@@ -237,6 +242,12 @@ static rp_status select_plan(choice *c, rp_plan **plan) {
         snprintf(reason, sizeof reason, "%s", rp_context_message(c->graph->context));
         return rp_fail(c->graph->context, RP_INTERNAL_ERROR, "a plan of %.40s is wrong: %.400s",
                        c->name, reason);
+    }
+    if (status == RP_OK)
+        status = rp_plan_add_bounds(*plan);
+    if (status != RP_OK) {
+        rp_plan_destroy(*plan);
+        *plan = NULL;
     }
     return status;
 }

@@ -172,6 +172,8 @@ rp_status rp_plan_admit(const rp_graph *graph, rp_draft *draft, rp_plan **plan,
         return status;
     /* Without offsets the stated peak is one that our layout need not meet to the byte. */
     status = admit(made, draft, given ? draft->peak_bytes : -1);
+    if (status == RP_OK)
+        status = rp_plan_add_bounds(made);
     if (report != NULL && (status == RP_OK || status == RP_INFEASIBLE))
         *report = made->report;
     if (status == RP_OK)

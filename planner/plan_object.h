@@ -14,10 +14,13 @@ struct rp_plan {
 };
 
 /* Makes a plan of a schedule and its layout: verifies both and fills the report but for what
- * belongs to strategies (minima, time). Takes over schedule and layout, which are empty afterwards,
- * also on failure. RP_BAD_INPUT: the verifier's words. */
+ * belongs to the graph and its strategies (bounds, minima, time). Takes over schedule and layout,
+ * which are empty afterwards, also on failure. RP_BAD_INPUT: the verifier's words. */
 rp_status rp_plan_assemble(const rp_graph *graph, const char *strategy, rp_schedule *schedule,
                            rp_layout *layout, int64_t budget_bytes, rp_plan **plan);
+
+/* floor_bytes and lower_bound_ns of the report. */
+rp_status rp_plan_add_bounds(rp_plan *plan);
 
 /* The arena of the schedule without recompute. */
 rp_status rp_plan_find_keep_all(const rp_graph *graph, int64_t *arena_bytes);

@@ -143,6 +143,28 @@ RP_API rp_status rp_plan_frontier(const rp_graph *graph, const char *strategy,
  * 0. */
 RP_API rp_status rp_plan_limits(const rp_graph *graph, rp_plan_report *report);
 
+/* ---- Plans of graphs that come again --------------------------------------------------------- */
+
+/* The last plans made, for programs that see the same few shapes again and again (a ragged last
+ * batch). It knows a graph by its content, so that recording it anew still finds its plan. */
+typedef struct rp_plan_cache rp_plan_cache;
+
+/* Room for `most_plans`, at least 1; then the one that was asked for longest ago goes. The cache
+ * belongs to the context and keeps copies: it needs none of the graphs and plans. */
+RP_API rp_status rp_plan_cache_create(rp_context *context, size_t most_plans,
+                                      rp_plan_cache **cache);
+
+/* NULL is ignored. */
+RP_API void rp_plan_cache_destroy(rp_plan_cache *cache);
+
+/* The plan that rp_plan_create gives for these arguments, which is the caller's in the same way.
+ * Taken from the cache only for a graph with the same hash and costs, the same strategy and budget,
+ * and after the verifier has found it right for this graph; else made, and kept. `*hit` (may be
+ * NULL): it was there. Graphs of another context are RP_INVALID_ARGUMENT. */
+RP_API rp_status rp_plan_cache_get(rp_plan_cache *cache, const rp_graph *graph,
+                                   const rp_plan_options *options, rp_plan **plan,
+                                   rp_plan_report *report, bool *hit);
+
 #ifdef __cplusplus
 }
 #endif

@@ -78,6 +78,14 @@ static void test_making_from_null_is_refused(void) {
     REFUSED(rp_plan_parse(NULL, "{}", 2, RP_UNLIMITED, &plans[5], NULL));
     REFUSED(rp_plan_parse(w.graph, NULL, 2, RP_UNLIMITED, &plans[6], NULL));
     REFUSED(rp_plan_parse(w.graph, "{}", 2, RP_UNLIMITED, NULL, NULL));
+    rp_plan_cache *caches[] = {stale, NULL}, *cache = NULL;
+    REFUSED(rp_plan_cache_create(NULL, 1, &caches[0]));
+    REFUSED(rp_plan_cache_create(w.context, 1, NULL));
+    RP_REQUIRE_OK(w.context, rp_plan_cache_create(w.context, 1, &cache));
+    REFUSED(rp_plan_cache_get(NULL, w.graph, NULL, &plans[0], NULL, NULL));
+    REFUSED(rp_plan_cache_get(cache, NULL, NULL, &plans[0], NULL, NULL));
+    REFUSED(rp_plan_cache_get(cache, w.graph, NULL, NULL, NULL, NULL));
+    CU_ASSERT_PTR_NULL(caches[0]);
     CU_ASSERT_PTR_NULL(context);
     CU_ASSERT_PTR_NULL(tape);
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
@@ -151,6 +159,7 @@ static void test_acting_on_null_is_refused(void) {
 static void test_destroying_null_does_nothing(void) {
     rp_executor_destroy(NULL);
     rp_plan_destroy(NULL);
+    rp_plan_cache_destroy(NULL);
     rp_graph_destroy(NULL);
     rp_program_destroy(NULL);
     rp_tape_destroy(NULL);
