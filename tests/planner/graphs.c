@@ -277,13 +277,6 @@ rp_graph *rp_test_random_graph(rp_context *context, uint64_t seed, uint32_t node
 
 /* ---- A transformer --------------------------------------------------------------------------- */
 
-enum { ROWS = 512, WIDTH = 64, HEADS = 4, VOCABULARY = 1024, SEQUENCE = 128 };
-enum {
-    ACT = ROWS * WIDTH * 2,
-    STAT = ROWS * 8,
-    SQUARE = ROWS / SEQUENCE * HEADS * SEQUENCE * SEQUENCE
-};
-
 typedef struct layer {
     uint32_t in, ln1, ln1_stat, qkv, p, o, lse, mid, ln2, ln2_stat, fc, gelu;
 } layer;
@@ -293,7 +286,9 @@ typedef struct gpt {
     rp_graph *graph;
     char block[32];
     rp_phase phase;
-    bool unfused;
+    rp_test_shape shape;
+    int64_t act, stat,
+        square; /* bytes: of one activation, of row statistics; scores of attention */
     draft node;
     int64_t moved; /* bytes of the node's edges */
 } gpt;
@@ -333,21 +328,21 @@ static void gpt_end(gpt *g) {
 
 static uint32_t gpt_linear(gpt *g, const char *what, uint32_t x, int64_t in, int64_t out,
                            uint32_t parameter) {
-    gpt_node(g, what, 2 * in * out * ROWS / 100000);
+    gpt_node(g, what, 2 * in * out * g->shape.rows / 100000);
     reads(&g->node, x);
     reads(&g->node, parameter);
-    const uint32_t y = gpt_write(g, what, 2 * ROWS * out);
+    const uint32_t y = gpt_write(g, what, 2 * g->shape.rows * out);
     gpt_end(g);
     return y;
 }
 
 static uint32_t gpt_linear_back(gpt *g, const char *what, uint32_t x, uint32_t dy, int64_t in,
                                 int64_t out, uint32_t parameter) {
-    gpt_node(g, what, 4 * in * out * ROWS / 100000);
+    gpt_node(g, what, 4 * in * out * g->shape.rows / 100000);
     reads(&g->node, x);
     reads(&g->node, dy);
     reads(&g->node, parameter);
-    const uint32_t dx = gpt_write(g, what, 2 * ROWS * in);
+    const uint32_t dx = gpt_write(g, what, 2 * g->shape.rows * in);
     writes(&g->node, parameter + 1);
     gpt_end(g);
     return dx;
@@ -355,25 +350,25 @@ static uint32_t gpt_linear_back(gpt *g, const char *what, uint32_t x, uint32_t d
 
 static uint32_t gpt_norm(gpt *g, const char *what, uint32_t x, uint32_t parameter, uint32_t *stat) {
     char name[48];
-    gpt_node(g, what, ACT * 2 / 1000);
+    gpt_node(g, what, g->act * 2 / 1000);
     reads(&g->node, x);
     reads(&g->node, parameter);
-    const uint32_t y = gpt_write(g, what, ACT);
+    const uint32_t y = gpt_write(g, what, g->act);
     snprintf(name, sizeof name, "%s.stat", what);
-    *stat = gpt_write(g, name, STAT);
+    *stat = gpt_write(g, name, g->stat);
     gpt_end(g);
     return y;
 }
 
 static uint32_t gpt_norm_back(gpt *g, const char *what, uint32_t x, uint32_t stat, uint32_t dy,
                               uint32_t residual, uint32_t parameter) {
-    gpt_node(g, what, ACT * 4 / 1000);
+    gpt_node(g, what, g->act * 4 / 1000);
     reads(&g->node, x);
     reads(&g->node, stat);
     reads(&g->node, dy);
     reads(&g->node, residual);
     reads(&g->node, parameter);
-    const uint32_t dx = gpt_write(g, what, ACT);
+    const uint32_t dx = gpt_write(g, what, g->act);
     writes(&g->node, parameter + 1);
     offers(&g->node, dx, residual != RP_NONE ? residual : dy);
     gpt_end(g);
@@ -381,46 +376,46 @@ static uint32_t gpt_norm_back(gpt *g, const char *what, uint32_t x, uint32_t sta
 }
 
 static uint32_t gpt_add(gpt *g, const char *what, uint32_t x, uint32_t y) {
-    gpt_node(g, what, ACT * 3 / 1000);
+    gpt_node(g, what, g->act * 3 / 1000);
     reads(&g->node, x);
     reads(&g->node, y);
-    const uint32_t sum = gpt_write(g, what, ACT);
+    const uint32_t sum = gpt_write(g, what, g->act);
     offers(&g->node, sum, y);
     gpt_end(g);
     return sum;
 }
 
 static uint32_t gpt_attention(gpt *g, layer *s) {
-    const int64_t core = 2 * (int64_t)ROWS * SEQUENCE * WIDTH / 100000;
-    if (g->unfused) {
+    const int64_t core = 2 * g->shape.rows * g->shape.sequence * g->shape.width / 100000;
+    if (g->shape.unfused) {
         gpt_node(g, "scores", core);
         reads(&g->node, s->qkv);
-        const uint32_t scores = gpt_write(g, "scores", 2 * SQUARE);
+        const uint32_t scores = gpt_write(g, "scores", 2 * g->square);
         gpt_end(g);
-        gpt_node(g, "softmax", 4 * SQUARE / 1000);
+        gpt_node(g, "softmax", 4 * g->square / 1000);
         reads(&g->node, scores);
-        s->p = gpt_write(g, "softmax", 2 * SQUARE);
+        s->p = gpt_write(g, "softmax", 2 * g->square);
         offers(&g->node, s->p, scores);
         gpt_end(g);
     }
     gpt_node(g, "attn", 2 * core);
     reads(&g->node, s->qkv);
     reads(&g->node, s->p);
-    s->o = gpt_write(g, "o", ACT);
-    s->lse = g->unfused ? RP_NONE : gpt_write(g, "lse", 4 * ROWS * HEADS);
+    s->o = gpt_write(g, "o", g->act);
+    s->lse = g->shape.unfused ? RP_NONE : gpt_write(g, "lse", 4 * g->shape.rows * g->shape.heads);
     gpt_end(g);
     return s->o;
 }
 
 static uint32_t gpt_attention_back(gpt *g, const layer *s, uint32_t d) {
-    const int64_t core = 2 * (int64_t)ROWS * SEQUENCE * WIDTH / 100000;
-    if (!g->unfused) {
+    const int64_t core = 2 * g->shape.rows * g->shape.sequence * g->shape.width / 100000;
+    if (!g->shape.unfused) {
         gpt_node(g, "attn", 5 * core);
         reads(&g->node, s->qkv);
         reads(&g->node, s->o);
         reads(&g->node, s->lse);
         reads(&g->node, d);
-        const uint32_t dqkv = gpt_write(g, "qkv", 3 * ACT);
+        const uint32_t dqkv = gpt_write(g, "qkv", 3 * g->act);
         gpt_end(g);
         return dqkv;
     }
@@ -428,20 +423,20 @@ static uint32_t gpt_attention_back(gpt *g, const layer *s, uint32_t d) {
     reads(&g->node, s->p);
     reads(&g->node, s->qkv);
     reads(&g->node, d);
-    const uint32_t dp = gpt_write(g, "p", 2 * SQUARE);
-    const uint32_t dv = gpt_write(g, "v", ACT);
+    const uint32_t dp = gpt_write(g, "p", 2 * g->square);
+    const uint32_t dv = gpt_write(g, "v", g->act);
     gpt_end(g);
-    gpt_node(g, "softmax", 6 * SQUARE / 1000);
+    gpt_node(g, "softmax", 6 * g->square / 1000);
     reads(&g->node, s->p);
     reads(&g->node, dp);
-    const uint32_t ds = gpt_write(g, "scores", 2 * SQUARE);
+    const uint32_t ds = gpt_write(g, "scores", 2 * g->square);
     offers(&g->node, ds, dp);
     gpt_end(g);
     gpt_node(g, "scores", 2 * core);
     reads(&g->node, ds);
     reads(&g->node, s->qkv);
     reads(&g->node, dv);
-    const uint32_t dqkv = gpt_write(g, "qkv", 3 * ACT);
+    const uint32_t dqkv = gpt_write(g, "qkv", 3 * g->act);
     gpt_end(g);
     return dqkv;
 }
@@ -452,38 +447,40 @@ typedef struct weights {
 } weights;
 
 static void gpt_layer(gpt *g, layer *s, weights *w) {
-    w->ln1 = gpt_parameter(g, "ln1.w", 2 * WIDTH);
-    w->qkv = gpt_parameter(g, "qkv.w", 3 * WIDTH * (WIDTH + 1));
-    w->proj = gpt_parameter(g, "proj.w", WIDTH * (WIDTH + 1));
-    w->ln2 = gpt_parameter(g, "ln2.w", 2 * WIDTH);
-    w->fc = gpt_parameter(g, "fc.w", 4 * WIDTH * (WIDTH + 1));
-    w->proj2 = gpt_parameter(g, "proj2.w", 4 * WIDTH * WIDTH + WIDTH);
+    const int64_t width = g->shape.width;
+    w->ln1 = gpt_parameter(g, "ln1.w", 2 * width);
+    w->qkv = gpt_parameter(g, "qkv.w", 3 * width * (width + 1));
+    w->proj = gpt_parameter(g, "proj.w", width * (width + 1));
+    w->ln2 = gpt_parameter(g, "ln2.w", 2 * width);
+    w->fc = gpt_parameter(g, "fc.w", 4 * width * (width + 1));
+    w->proj2 = gpt_parameter(g, "proj2.w", 4 * width * width + width);
     s->ln1 = gpt_norm(g, "ln1", s->in, w->ln1, &s->ln1_stat);
-    s->qkv = gpt_linear(g, "qkv", s->ln1, WIDTH, 3 * WIDTH, w->qkv);
+    s->qkv = gpt_linear(g, "qkv", s->ln1, width, 3 * width, w->qkv);
     s->p = RP_NONE;
-    const uint32_t y = gpt_linear(g, "proj", gpt_attention(g, s), WIDTH, WIDTH, w->proj);
+    const uint32_t y = gpt_linear(g, "proj", gpt_attention(g, s), width, width, w->proj);
     s->mid = gpt_add(g, "mid", s->in, y);
     s->ln2 = gpt_norm(g, "ln2", s->mid, w->ln2, &s->ln2_stat);
-    s->fc = gpt_linear(g, "fc", s->ln2, WIDTH, 4 * WIDTH, w->fc);
-    gpt_node(g, "gelu", 8 * ACT / 1000);
+    s->fc = gpt_linear(g, "fc", s->ln2, width, 4 * width, w->fc);
+    gpt_node(g, "gelu", 8 * g->act / 1000);
     reads(&g->node, s->fc);
-    s->gelu = gpt_write(g, "gelu", 4 * ACT);
+    s->gelu = gpt_write(g, "gelu", 4 * g->act);
     gpt_end(g);
 }
 
 static uint32_t gpt_layer_back(gpt *g, const layer *s, const weights *w, uint32_t d) {
-    uint32_t t = gpt_linear_back(g, "gelu", s->gelu, d, 4 * WIDTH, WIDTH, w->proj2);
-    gpt_node(g, "act", 12 * ACT / 1000);
+    const int64_t width = g->shape.width;
+    uint32_t t = gpt_linear_back(g, "gelu", s->gelu, d, 4 * width, width, w->proj2);
+    gpt_node(g, "act", 12 * g->act / 1000);
     reads(&g->node, s->fc);
     reads(&g->node, t);
-    const uint32_t dfc = gpt_write(g, "fc", 4 * ACT);
+    const uint32_t dfc = gpt_write(g, "fc", 4 * g->act);
     offers(&g->node, dfc, t);
     gpt_end(g);
-    t = gpt_linear_back(g, "ln2", s->ln2, dfc, WIDTH, 4 * WIDTH, w->fc);
+    t = gpt_linear_back(g, "ln2", s->ln2, dfc, width, 4 * width, w->fc);
     d = gpt_norm_back(g, "mid", s->mid, s->ln2_stat, t, d, w->ln2);
-    t = gpt_linear_back(g, "o", s->o, d, WIDTH, WIDTH, w->proj);
+    t = gpt_linear_back(g, "o", s->o, d, width, width, w->proj);
     t = gpt_attention_back(g, s, t);
-    t = gpt_linear_back(g, "ln1", s->ln1, t, WIDTH, 3 * WIDTH, w->qkv);
+    t = gpt_linear_back(g, "ln1", s->ln1, t, width, 3 * width, w->qkv);
     return gpt_norm_back(g, "in", s->in, s->ln1_stat, t, d, w->ln1);
 }
 
@@ -491,47 +488,54 @@ static uint32_t gpt_layer_back(gpt *g, const layer *s, const weights *w, uint32_
 static uint32_t gpt_head(gpt *g, uint32_t x, uint32_t targets, uint32_t table, uint32_t *d) {
     uint32_t stat = RP_NONE;
     snprintf(g->block, sizeof g->block, "head");
-    const uint32_t norm = gpt_parameter(g, "lnf.w", 2 * WIDTH);
+    const uint32_t norm = gpt_parameter(g, "lnf.w", 2 * g->shape.width);
     const uint32_t f = gpt_norm(g, "lnf", x, norm, &stat);
-    const uint32_t logits = gpt_linear(g, "logits", f, WIDTH, VOCABULARY, table);
-    gpt_node(g, "loss", 2 * ROWS * VOCABULARY / 1000);
+    const uint32_t logits = gpt_linear(g, "logits", f, g->shape.width, g->shape.vocabulary, table);
+    gpt_node(g, "loss", 2 * g->shape.rows * g->shape.vocabulary / 1000);
     reads(&g->node, logits);
     reads(&g->node, targets);
     const uint32_t loss = gpt_write(g, "loss", 4);
-    const uint32_t row = gpt_write(g, "loss.stat", 4 * ROWS);
+    const uint32_t row = gpt_write(g, "loss.stat", 4 * g->shape.rows);
     gpt_end(g);
     g->phase = RP_BACKWARD;
-    gpt_node(g, "loss", 4 * ROWS * VOCABULARY / 1000);
+    gpt_node(g, "loss", 4 * g->shape.rows * g->shape.vocabulary / 1000);
     reads(&g->node, logits);
     reads(&g->node, targets);
     reads(&g->node, row);
-    const uint32_t dlogits = gpt_write(g, "logits", 2 * ROWS * VOCABULARY);
+    const uint32_t dlogits = gpt_write(g, "logits", 2 * g->shape.rows * g->shape.vocabulary);
     offers(&g->node, dlogits, logits);
     gpt_end(g);
-    *d = gpt_linear_back(g, "lnf", f, dlogits, WIDTH, VOCABULARY, table);
+    *d = gpt_linear_back(g, "lnf", f, dlogits, g->shape.width, g->shape.vocabulary, table);
     *d = gpt_norm_back(g, "x", x, stat, *d, RP_NONE, norm);
     return loss;
 }
 
-rp_graph *rp_test_transformer(rp_context *context, uint32_t layers, bool unfused) {
-    gpt g = {.context = context, .graph = new_graph(context, "transformer", 1), .unfused = unfused};
+rp_graph *rp_test_transformer_of(rp_context *context, const rp_test_shape *shape) {
+    const uint32_t layers = shape->layers;
+    gpt g = {.context = context,
+             .graph = new_graph(context, "transformer", 1),
+             .shape = *shape,
+             .act = 2 * shape->rows * shape->width,
+             .stat = 8 * shape->rows,
+             .square = shape->rows * shape->heads * shape->sequence};
     layer *kept = calloc(layers + 1, sizeof *kept);
     weights *w = calloc(layers + 1, sizeof *w);
     RP_REQUIRE(kept != NULL && w != NULL, "no memory for a transformer");
     snprintf(g.block, sizeof g.block, "embed");
-    const uint32_t tokens = gpt_value(&g, "tokens", 4 * ROWS, RP_PERSISTENT);
-    const uint32_t targets = gpt_value(&g, "targets", 4 * ROWS, RP_PERSISTENT);
-    const uint32_t table = gpt_parameter(&g, "wte", VOCABULARY * WIDTH);
-    gpt_node(&g, "embed", ACT / 1000);
+    const uint32_t tokens = gpt_value(&g, "tokens", 4 * g.shape.rows, RP_PERSISTENT);
+    const uint32_t targets = gpt_value(&g, "targets", 4 * g.shape.rows, RP_PERSISTENT);
+    const uint32_t table = gpt_parameter(&g, "wte", g.shape.vocabulary * g.shape.width);
+    gpt_node(&g, "embed", g.act / 1000);
     reads(&g.node, tokens);
     reads(&g.node, table);
-    uint32_t x = gpt_write(&g, "embed", ACT);
+    uint32_t x = gpt_write(&g, "embed", g.act);
     gpt_end(&g);
     for (uint32_t i = 0; i < layers; i++) {
         snprintf(g.block, sizeof g.block, "h.%u", i);
         kept[i].in = x;
         gpt_layer(&g, &kept[i], &w[i]);
-        const uint32_t z = gpt_linear(&g, "proj2", kept[i].gelu, 4 * WIDTH, WIDTH, w[i].proj2);
+        const uint32_t z =
+            gpt_linear(&g, "proj2", kept[i].gelu, 4 * g.shape.width, g.shape.width, w[i].proj2);
         x = gpt_add(&g, "out", kept[i].mid, z);
     }
     uint32_t d = RP_NONE;
@@ -543,12 +547,17 @@ rp_graph *rp_test_transformer(rp_context *context, uint32_t layers, bool unfused
     free(kept);
     free(w);
     snprintf(g.block, sizeof g.block, "embed");
-    gpt_node(&g, "embed", ACT / 1000);
+    gpt_node(&g, "embed", g.act / 1000);
     reads(&g.node, tokens);
     reads(&g.node, d);
     writes(&g.node, table + 1);
     gpt_end(&g);
     return finish(context, g.graph, &loss, 1);
+}
+
+rp_graph *rp_test_transformer(rp_context *context, uint32_t layers, bool unfused) {
+    const rp_test_shape shape = {layers, 512, 64, 4, 1024, 128, unfused};
+    return rp_test_transformer_of(context, &shape);
 }
 
 /* ---- An encoder and decoder with skips ------------------------------------------------------- */

@@ -46,6 +46,15 @@ rp_graph *rp_test_random_graph(rp_context *context, uint64_t seed, uint32_t node
  * one, in-place residual adds, gradients of parameters persistent, the loss as output. */
 rp_graph *rp_test_transformer(rp_context *context, uint32_t layers, bool unfused);
 
+/* The same in any shape: `rows` tokens in sequences of `sequence`, two bytes an element. */
+typedef struct rp_test_shape {
+    uint32_t layers;
+    int64_t rows, width, heads, vocabulary, sequence;
+    bool unfused;
+} rp_test_shape;
+
+rp_graph *rp_test_transformer_of(rp_context *context, const rp_test_shape *shape);
+
 /* An encoder and a decoder of `depth` levels with a skip connection each: no single value cuts it.
  */
 rp_graph *rp_test_unet(rp_context *context, uint32_t depth);
