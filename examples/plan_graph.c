@@ -54,7 +54,7 @@ static bool parse(int argc, char **argv, arguments *a, bool *help, failure *fail
         options_print(&table);
         printf("Strategies:\n");
         for (size_t i = 0; rp_strategy_name(i) != NULL; i++)
-            printf("  %-12s %s\n", rp_strategy_name(i), rp_strategy_description(i));
+            printf("  %-15s %s\n", rp_strategy_name(i), rp_strategy_description(i));
     }
     return true;
 }

@@ -20,8 +20,9 @@ static rp_status create(const rp_graph *graph, const char *strategy, int64_t bud
     return rp_plan_create(graph, &options, plan, report);
 }
 
-static const char *const strategies[] = {"keep-all", "uniform:1", "uniform:2", "block:1",
-                                         "block:3",  "sqrt",      "selective", "auto"};
+static const char *const strategies[] = {"keep-all",       "uniform:1", "uniform:2",
+                                         "block:1",        "block:3",   "sqrt",
+                                         "sqrt-recursive", "selective", "auto"};
 enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 /* Everything that a plan says of itself is true. */

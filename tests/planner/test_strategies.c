@@ -44,7 +44,7 @@ static void test_PL_16_BW_10_ME_01_nine_replays_and_peak_nine(void) {
 
 static void test_ME_05_no_plan_above_plain(void) {
     static const rp_test_propose all[] = {rp_propose_uniform, rp_propose_block, rp_propose_sqrt,
-                                          rp_propose_selective};
+                                          rp_propose_sqrt_recursive, rp_propose_selective};
     rp_context *context = rp_test_context(1);
     for (uint32_t length = 1; length <= 3; length++)
         for (size_t s = 0; s < sizeof all / sizeof all[0]; s++)
@@ -153,7 +153,8 @@ static const char several_readers[] = "p x 10\np a 10\np b 10\np c 10\n"
                                       "b mul.a.bwd 1 h -> da:1\no da db dc y\n";
 
 static void test_GR_17_recomputed_once_and_freed_after_the_last_consumer(void) {
-    static const rp_test_propose all[] = {rp_propose_selective, rp_propose_sqrt, rp_propose_auto};
+    static const rp_test_propose all[] = {rp_propose_selective, rp_propose_sqrt,
+                                          rp_propose_sqrt_recursive, rp_propose_auto};
     rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_test_written_graph(context, several_readers);
     const uint32_t h = rp_test_value(graph, "h");
@@ -228,7 +229,8 @@ static void test_PL_03_room_for_one_of_three(void) {
 }
 
 static void test_PL_15_graphs_without_a_single_cut(void) {
-    static const rp_test_propose all[] = {rp_propose_uniform, rp_propose_sqrt, rp_propose_selective,
+    static const rp_test_propose all[] = {rp_propose_uniform, rp_propose_sqrt,
+                                          rp_propose_sqrt_recursive, rp_propose_selective,
                                           rp_propose_auto};
     rp_context *context = rp_test_context(1);
     rp_graph *graphs[] = {
@@ -248,7 +250,8 @@ static void test_PL_15_graphs_without_a_single_cut(void) {
 }
 
 static void test_PL_17_nothing_is_replayed_without_need(void) {
-    static const rp_test_propose all[] = {rp_propose_selective, rp_propose_sqrt, rp_propose_auto};
+    static const rp_test_propose all[] = {rp_propose_selective, rp_propose_sqrt,
+                                          rp_propose_sqrt_recursive, rp_propose_auto};
     rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_test_written_graph(
         context, "p w 10\np x 10\nf matmul 0 x w -> a:100 @a\nf reshape 0 a -> b=a @b\n"
@@ -274,6 +277,8 @@ static void test_strategies_without_what_they_need_say_so(void) {
     RP_CHECK_STATUS(context, rp_propose_block(graph, 1, set), RP_NOT_APPLICABLE);
     RP_CHECK_MESSAGE(context, "block");
     RP_CHECK_STATUS(context, rp_propose_sqrt(graph, 0, set), RP_NOT_APPLICABLE);
+    RP_CHECK_STATUS(context, rp_propose_sqrt_recursive(graph, 0, set), RP_NOT_APPLICABLE);
+    RP_CHECK_MESSAGE(context, "sqrt-recursive");
     RP_CHECK_STATUS(context, rp_propose_selective(graph, 0, set), RP_NOT_APPLICABLE);
     RP_CHECK_OK(context, rp_propose_auto(graph, 0, set));
     RP_CHECK_EQUAL(rp_candidates_count(set), 1);
@@ -329,7 +334,7 @@ static void test_block_replays_the_first_blocks_only(void) {
 
 static void test_every_strategy_is_valid_on_random_graphs(void) {
     static const rp_test_propose all[] = {rp_propose_uniform, rp_propose_block, rp_propose_sqrt,
-                                          rp_propose_selective};
+                                          rp_propose_sqrt_recursive, rp_propose_selective};
     rp_context *context = rp_test_context(1);
     const uint64_t count = rp_test_is_long() ? 20000 : 1500;
     for (uint64_t seed = 0; seed < count; seed++) {
