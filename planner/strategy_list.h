@@ -9,6 +9,8 @@
     X("block", rp_propose_block, true, "the first N blocks keep their input only (Megatron)")      \
     X("sqrt", rp_propose_sqrt, false, "segments balanced by bytes and cost (Chen et al. 2016)")    \
     X("sqrt-recursive", rp_propose_sqrt_recursive, false, "the same on two and more levels")       \
+    X("revolve", rp_propose_revolve, false,                                                        \
+      "binomial checkpointing of chains (Griewank, Walther)")                                      \
     X("selective", rp_propose_selective, false, "cheapest recompute per byte first (Korthikanti)") \
     X("exact", rp_propose_exact, false, "all schedules of a small graph, with proof")              \
     X("optimal", rp_propose_auto, false, "a search op by op from all of these, with a bound")      \
