@@ -25,6 +25,8 @@ rp_status rp_sqrt_recursive_list(const rp_expander *expander, uint32_t argument,
                                  rp_sink sink);
 rp_status rp_revolve_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
                           rp_sink sink);
+rp_status rp_chain_dp_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
+                           rp_sink sink);
 rp_status rp_selective_list(const rp_expander *expander, uint32_t argument, rp_drops *drops,
                             rp_sink sink);
 

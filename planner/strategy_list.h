@@ -11,6 +11,7 @@
     X("sqrt-recursive", rp_propose_sqrt_recursive, false, "the same on two and more levels")       \
     X("revolve", rp_propose_revolve, false,                                                        \
       "binomial checkpointing of chains (Griewank, Walther)")                                      \
+    X("chain-dp", rp_propose_chain_dp, false, "the best persistent schedules of a chain (rotor)")  \
     X("selective", rp_propose_selective, false, "cheapest recompute per byte first (Korthikanti)") \
     X("exact", rp_propose_exact, false, "all schedules of a small graph, with proof")              \
     X("optimal", rp_propose_auto, false, "a search op by op from all of these, with a bound")      \

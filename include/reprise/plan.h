@@ -124,7 +124,9 @@ RP_API rp_status rp_plan_print(const rp_plan *plan,
 
 /* ---- Strategies and limits ------------------------------------------------------------------- */
 
-/* The i-th strategy and one line about it; NULL behind the last. */
+/* The i-th strategy and one line about it; NULL behind the last. `uniform` and `block` want a
+ * number behind a colon. `revolve` and `chain-dp` apply where the forward phase is a chain of
+ * blocks, or of nodes in a graph without labels; if it is none, they say what stands against it. */
 RP_API const char *rp_strategy_name(size_t i);
 RP_API const char *rp_strategy_description(size_t i);
 

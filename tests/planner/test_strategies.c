@@ -333,9 +333,9 @@ static void test_block_replays_the_first_blocks_only(void) {
 }
 
 static void test_every_strategy_is_valid_on_random_graphs(void) {
-    static const rp_test_propose all[] = {rp_propose_uniform, rp_propose_block,
-                                          rp_propose_sqrt,    rp_propose_sqrt_recursive,
-                                          rp_propose_revolve, rp_propose_selective};
+    static const rp_test_propose all[] = {
+        rp_propose_uniform, rp_propose_block,    rp_propose_sqrt,     rp_propose_sqrt_recursive,
+        rp_propose_revolve, rp_propose_chain_dp, rp_propose_selective};
     rp_context *context = rp_test_context(1);
     const uint64_t count = rp_test_is_long() ? 20000 : 1500;
     for (uint64_t seed = 0; seed < count; seed++) {
