@@ -8,6 +8,10 @@
  * and a strategy alone may have a smaller peak than this finds. */
 enum { EFFORT = 400000, MIN_TRIED = 3 };
 
+/* What is listed has bounds of its own; on graphs with more nodes than that the search pays for it
+ * all the same, because there time is short. */
+enum { FREE_NODES = 4000 };
+
 /* States of the exact search, where a graph is small enough for one: for one budget, for all. */
 enum { MOST_STATES = 10000, ALL_STATES = 50000 };
 
@@ -22,6 +26,10 @@ static rp_status list(rp_search *search, rp_list list, uint32_t argument, rp_dro
     return status == RP_NOT_APPLICABLE ? RP_OK : status;
 }
 
+/* The strategies that list their families whole. */
+static const rp_list families[] = {rp_sqrt_list, rp_sqrt_recursive_list, rp_revolve_list,
+                                   rp_chain_dp_list, rp_selective_list};
+
 static rp_status list_all(rp_search *search, rp_drops *drops) {
     const uint32_t blocks = rp_segments_find_blocks(search->graph, NULL);
     const size_t affordable = EFFORT / (search->graph->node_count + 1);
@@ -35,16 +43,17 @@ static rp_status list_all(rp_search *search, rp_drops *drops) {
         if (status == RP_OK)
             status = list(search, rp_nested_list, n, drops);
     }
-    if (status == RP_OK)
-        status = list(search, rp_sqrt_list, 0, drops);
-    return status == RP_OK ? list(search, rp_selective_list, 0, drops) : status;
+    for (size_t i = 0; i < sizeof families / sizeof families[0] && status == RP_OK; i++)
+        status = list(search, families[i], 0, drops);
+    return status;
 }
 
 rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
     rp_search search;
     rp_drops drops = {0};
-    rp_status status = rp_search_create(graph, set, rp_frontier_effort(graph), &search);
+    const int64_t effort = rp_frontier_effort(graph);
+    rp_status status = rp_search_create(graph, set, effort, &search);
     if (status != RP_OK) /* a mark that cannot be honoured */
         return status;
     status = rp_frontier_begin(&search);
@@ -52,6 +61,8 @@ rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidate
         status = rp_drops_create(&search.x, &drops);
     if (status == RP_OK)
         status = list_all(&search, &drops);
+    if (graph->node_count <= FREE_NODES)
+        search.effort = effort;
     if (status == RP_OK)
         status = rp_frontier_explore(&search);
     if (status == RP_OK)

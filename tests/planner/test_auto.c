@@ -50,8 +50,9 @@ static void test_PL_04_quality_against_brute_force(void) {
 }
 
 static void test_auto_is_never_worse_than_a_strategy(void) {
-    static const rp_test_propose all[] = {rp_propose_keep_all, rp_propose_uniform, rp_propose_block,
-                                          rp_propose_sqrt, rp_propose_selective};
+    static const rp_test_propose all[] = {rp_propose_keep_all,       rp_propose_uniform,
+                                          rp_propose_block,          rp_propose_sqrt,
+                                          rp_propose_sqrt_recursive, rp_propose_selective};
     rp_context *context = rp_test_context(1);
     rp_graph *graphs[] = {rp_test_chain(context, 16, 1, NULL, 1),
                           rp_test_transformer(context, 3, false),
@@ -70,6 +71,30 @@ static void test_auto_is_never_worse_than_a_strategy(void) {
                 }
                 rp_candidates_destroy(set);
             }
+        rp_candidates_destroy(best);
+        rp_graph_destroy(graphs[g]);
+    }
+    rp_context_destroy(context);
+}
+
+static void test_auto_is_never_worse_on_chains(void) {
+    static const rp_test_propose all[] = {rp_propose_revolve, rp_propose_chain_dp};
+    rp_context *context = rp_test_context(1);
+    rp_graph *graphs[] = {rp_test_chain(context, 30, 1, NULL, 1),
+                          rp_test_transformer(context, 5, false),
+                          rp_test_transformer(context, 5, true)};
+    for (size_t g = 0; g < sizeof graphs / sizeof graphs[0]; g++) {
+        rp_candidates *best = rp_test_family(graphs[g], rp_propose_auto, 0);
+        for (size_t s = 0; s < sizeof all / sizeof all[0]; s++) {
+            rp_candidates *set = rp_test_family(graphs[g], all[s], 0);
+            for (size_t i = 0; i < rp_candidates_count(set); i++) {
+                const rp_candidate other = rp_candidates_get(set, i);
+                const int64_t cost = rp_test_cost_within(best, other.live_peak_bytes);
+                RP_CHECK(cost >= 0 && cost <= other.recompute_cost_ns,
+                         "graph %zu, strategy %zu, member %zu is better", g, s, i);
+            }
+            rp_candidates_destroy(set);
+        }
         rp_candidates_destroy(best);
         rp_graph_destroy(graphs[g]);
     }
@@ -96,6 +121,7 @@ static const rp_test tests[] = {
     RP_TEST(test_GR_16_auto_is_valid_on_random_graphs),
     RP_TEST(test_PL_04_quality_against_brute_force),
     RP_TEST(test_auto_is_never_worse_than_a_strategy),
+    RP_TEST(test_auto_is_never_worse_on_chains),
     RP_TEST(test_auto_recomputes_nothing_at_the_keep_all_peak),
 };
 RP_SUITE(auto, tests)
