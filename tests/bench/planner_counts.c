@@ -8,8 +8,7 @@
 
 enum { ENOUGH = 2000000 }; /* states of an exact search */
 
-/* Cost of the strategy's plan within so many live bytes, or -1. Where the layout loses something the
- * budget is what the arena needs: the live peak decides. */
+/* Cost of the strategy's cheapest schedule within so many live bytes, or -1. */
 static int64_t cost_within(const rp_candidates *set, int64_t budget) {
     for (size_t i = 0; i < rp_candidates_count(set); i++)
         if (rp_candidates_get(set, i).live_peak_bytes <= budget)

@@ -30,8 +30,8 @@ rp_graph *rp_test_layered(rp_context *context, uint64_t seed, uint32_t nodes, bo
 
 /* A U-Net as it is trained: `depth` levels down and up again, two rounds of convolution, norm and
  * activation in place in each. A level down has half the bytes; a level up is joined with what its
- * level gave on the way down. Backward of a convolution reads its inputs, of a norm its input, of an
- * activation its output; parameters are persistent. */
+ * level gave on the way down. Backward of a convolution reads its inputs, of a norm its input, of
+ * an activation its output; parameters are persistent. */
 rp_graph *rp_test_conv_unet(rp_context *context, uint32_t depth);
 
 #endif
