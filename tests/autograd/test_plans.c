@@ -22,8 +22,9 @@ static const variant variants[] = {
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
 /* Strategies as a user names them. */
-static const char *const names[] = {"keep-all", "uniform:1", "uniform:2", "block:1",
-                                    "block:3",  "sqrt",      "selective", "auto"};
+static const char *const names[] = {
+    "keep-all",       "uniform:1", "uniform:2", "block:1",   "block:3", "sqrt",
+    "sqrt-recursive", "revolve",   "chain-dp",  "selective", "auto"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 /* Everything that three steps compute: losses, gradients, parameters. */
