@@ -1,8 +1,8 @@
 /* bench_planner [options] [FILE.json | FOLDER]...
  *
  * All figures of the planner, as tables and as JSON, on graphs that it makes itself and on those of
- * the files and folders named; a refs.json beside a file says what is known of its graphs. Times are
- * processor seconds of one thread, each from a graph in memory that nothing is known of yet. */
+ * the files and folders named; a refs.json beside a file says what is known of its graphs. Times
+ * are processor seconds of one thread, each from a graph in memory of which nothing is known. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
