@@ -211,7 +211,7 @@ static rp_status look_at(const rp_expander *x, uint32_t stage, size_t choices, i
     return status;
 }
 
-/* From the highest moments of both profiles in turn. */
+/* From the highest moments of both profiles in turn; none where one cut would take seconds. */
 static rp_status look_at_moments(const rp_expander *x, const profiles *p, bool *taken,
                                  rp_bound *bound) {
     const rp_graph *graph = x->graph;
@@ -220,7 +220,8 @@ static rp_status look_at_moments(const rp_expander *x, const profiles *p, bool *
     const size_t choices = affordable > CHOICES ? CHOICES : affordable > 4 ? affordable : 4;
     const size_t most = affordable / choices > 2 * MOST_MOMENTS ? 2 * MOST_MOMENTS
                         : affordable / choices > 1              ? affordable / choices
-                                                                : 1;
+                        : affordable > 0                        ? 1
+                                                                : 0;
     rp_status status = RP_OK;
     for (size_t i = 0; i < most && status == RP_OK; i++) {
         const uint32_t stage = take_maximum(i % 2 == 0 ? p->keep_all : p->least, stages, taken);
