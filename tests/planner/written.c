@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 256, MAX_NAME = 32, MAX_EDGES = 16 };
+enum { MAX_NAMES = 1024, MAX_NAME = 32, MAX_EDGES = 16 };
 
 typedef struct reader {
     rp_context *context;
