@@ -9,7 +9,7 @@ enum {
     PLACES = 128,          /* of the shelf, on graphs of usual size */
     MIN_PLACES = 8,        /* on the largest */
     MOST_CHOICES = 64,     /* of a hull */
-    MOST_NODES = 1000000,  /* on more than that the rules have to do */
+    MOST_NODES = 300000,   /* on more than that the rules have to do */
     RUNS_PER_PLACE = 100,  /* effort for one place, in runs of every node */
     STRIDES = 24,          /* from the top to the bottom of the shelf */
     MOST_MISSED = 8,       /* attempts to get below the lowest place */
