@@ -2,6 +2,10 @@
  * the path is a list. */
 #include "mincut.h"
 
+/* Each augments along paths that are longer than those of the phase before: 50 are many, but a
+ * thousand sums in a row would take a thousand. */
+enum { MOST_PHASES = 256 };
+
 rp_status rp_network_create(rp_context *context, uint32_t vertex_count, uint32_t source,
                             uint32_t sink, rp_network *network) {
     *network = (rp_network){
@@ -143,13 +147,18 @@ static int64_t block_flow(rp_network *network, int64_t value) {
     return value;
 }
 
-rp_status rp_network_solve(rp_network *network, int64_t *value) {
+rp_status rp_network_solve(rp_network *network, int64_t *value, bool *is_cut) {
     if (!index_edges(network))
         return rp_fail_memory(network->context, "a network");
     for (size_t e = 0; e < network->edge_count; e++)
         network->edges[e].room = network->edges[e].capacity;
     *value = 0;
-    while (*value < RP_CUT_NEVER && find_levels(network))
-        *value = block_flow(network, *value);
+    *is_cut = false;
+    for (int phase = 0; phase < MOST_PHASES && !*is_cut; phase++) {
+        if (*value < RP_CUT_NEVER && find_levels(network))
+            *value = block_flow(network, *value);
+        else
+            *is_cut = true;
+    }
     return RP_OK;
 }

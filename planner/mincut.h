@@ -34,8 +34,10 @@ bool rp_network_add(rp_network *network, uint32_t from, uint32_t to, int64_t cap
 void rp_network_set(rp_network *network, uint32_t edge, int64_t capacity);
 
 /* The value of the minimum cut; RP_CUT_NEVER or more: every cut uses such an edge. Afterwards
- * rp_network_is_source_side tells the side of each vertex in the cut nearest to the source. */
-rp_status rp_network_solve(rp_network *network, int64_t *value);
+ * rp_network_is_source_side tells the side of each vertex in the cut nearest to the source. Where
+ * `*is_cut` is false the network took too long: the value is one that no cut is below, and there
+ * are no sides. */
+rp_status rp_network_solve(rp_network *network, int64_t *value, bool *is_cut);
 
 static inline bool rp_network_is_source_side(const rp_network *network, uint32_t vertex) {
     return network->level[vertex] != UINT32_MAX;

@@ -194,11 +194,12 @@ static rp_status add_support(const moment *m, rp_hull *hull, rp_support support)
 static rp_status choose(moment *m, int64_t of_bytes, int64_t of_cost, int64_t limit, rp_hull *hull,
                         bool *found, rp_choice *choice) {
     int64_t value = 0;
+    bool is_cut = false;
     set_prices(m, of_bytes, of_cost);
-    rp_status status = rp_network_solve(&m->network, &value);
+    rp_status status = rp_network_solve(&m->network, &value, &is_cut);
     if (status == RP_OK && value < RP_CUT_NEVER)
         status = add_support(m, hull, (rp_support){of_bytes, of_cost, value});
-    *found = status == RP_OK && value < RP_CUT_NEVER && value < limit;
+    *found = status == RP_OK && is_cut && value < RP_CUT_NEVER && value < limit;
     if (*found)
         status = read_choice(m, choice);
     *found = *found && status == RP_OK;

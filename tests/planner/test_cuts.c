@@ -36,10 +36,12 @@ static void check_network(rp_context *context, rp_test_random *random) {
                    "no memory");
     }
     int64_t best = INT64_MAX, value = 0;
+    bool is_cut = false;
     for (uint32_t side = 1; side < 1u << (vertices - 1); side += 2)
         if (cut_value(edges, count, side) < best)
             best = cut_value(edges, count, side);
-    RP_REQUIRE_OK(context, rp_network_solve(&network, &value));
+    RP_REQUIRE_OK(context, rp_network_solve(&network, &value, &is_cut));
+    RP_CHECK(is_cut, "no cut of a small network");
     RP_CHECK_EQUAL(value, best);
     uint32_t side = 0;
     for (uint32_t v = 0; v < vertices; v++)
@@ -60,15 +62,36 @@ static void test_a_cut_that_must_not_be(void) {
     rp_context *context = rp_test_context(1);
     rp_network network;
     int64_t value = 0;
+    bool is_cut = false;
     uint32_t edge = 0;
     RP_REQUIRE_OK(context, rp_network_create(context, 3, 0, 2, &network));
     RP_REQUIRE(rp_network_add(&network, 0, 1, RP_CUT_NEVER, NULL), "no memory");
     RP_REQUIRE(rp_network_add(&network, 1, 2, RP_CUT_NEVER, &edge), "no memory");
-    RP_CHECK_OK(context, rp_network_solve(&network, &value));
+    RP_CHECK_OK(context, rp_network_solve(&network, &value, &is_cut));
     RP_CHECK(value >= RP_CUT_NEVER, "a cut of %lld", (long long)value);
     rp_network_set(&network, edge, 5);
-    RP_CHECK_OK(context, rp_network_solve(&network, &value));
+    RP_CHECK_OK(context, rp_network_solve(&network, &value, &is_cut));
     RP_CHECK_EQUAL(value, 5);
+    rp_network_clear(&network);
+    rp_context_destroy(context);
+}
+
+/* A row of sums: each phase finds one path, longer than the one before. */
+static void test_a_network_that_takes_too_long_gives_a_bound(void) {
+    enum { LENGTH = 2000 };
+    rp_context *context = rp_test_context(1);
+    rp_network network;
+    int64_t value = 0;
+    bool is_cut = true;
+    RP_REQUIRE_OK(context, rp_network_create(context, LENGTH + 2, LENGTH, LENGTH + 1, &network));
+    for (uint32_t v = 0; v < LENGTH; v++) {
+        RP_REQUIRE(rp_network_add(&network, LENGTH, v, 1, NULL), "no memory");
+        RP_REQUIRE(v + 1 == LENGTH || rp_network_add(&network, v, v + 1, RP_CUT_NEVER, NULL),
+                   "no memory");
+    }
+    RP_REQUIRE(rp_network_add(&network, LENGTH - 1, LENGTH + 1, LENGTH, NULL), "no memory");
+    RP_CHECK_OK(context, rp_network_solve(&network, &value, &is_cut));
+    RP_CHECK(!is_cut && value > 0 && value < LENGTH, "%d: a cut of %lld", is_cut, (long long)value);
     rp_network_clear(&network);
     rp_context_destroy(context);
 }
@@ -230,8 +253,11 @@ static void test_hulls_of_a_moment_against_all_choices(void) {
 }
 
 static const rp_test tests[] = {
-    RP_TEST(test_minimum_cuts_against_all_cuts),         RP_TEST(test_a_cut_that_must_not_be),
-    RP_TEST(test_knapsacks_against_all_subsets),         RP_TEST(test_large_knapsacks_are_thinned),
+    RP_TEST(test_minimum_cuts_against_all_cuts),
+    RP_TEST(test_a_cut_that_must_not_be),
+    RP_TEST(test_a_network_that_takes_too_long_gives_a_bound),
+    RP_TEST(test_knapsacks_against_all_subsets),
+    RP_TEST(test_large_knapsacks_are_thinned),
     RP_TEST(test_hulls_of_a_moment_against_all_choices),
 };
 RP_SUITE(cuts, tests)
