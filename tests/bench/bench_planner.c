@@ -22,7 +22,7 @@ typedef struct bench {
     rp_source sources[MOST_SOURCES];
     size_t count;
     const char *strategy, *json_path;
-    bool is_long, own, sheets, counts, growth;
+    bool is_long, own, sheets, counts, growth, huge;
     json_t *root;
     int flagged;
 } bench;
@@ -316,11 +316,12 @@ static void plan_ten_million(bench *b) {
 
 /* ---- The program ----------------------------------------------------------------------------- */
 
-static const char usage[] = "usage: bench_planner [options] [FILE.json | FOLDER]...\n"
-                            "  --json FILE      writes all figures\n"
-                            "  --strategy NAME  instead of auto\n"
-                            "  --only PART      graphs, files, optima or growth\n"
-                            "  --long           more of everything, and ten million nodes\n";
+static const char usage[] =
+    "usage: bench_planner [options] [FILE.json | FOLDER]...\n"
+    "  --json FILE      writes all figures\n"
+    "  --strategy NAME  instead of auto\n"
+    "  --only PART      graphs, files, optima, growth or huge (ten million nodes)\n"
+    "  --long           more of everything, and huge\n";
 
 static bool parse(int argc, char **argv, bench *b) {
     const char *only = NULL;
@@ -343,7 +344,8 @@ static bool parse(int argc, char **argv, bench *b) {
         b->sheets = b->own || strcmp(only, "files") == 0;
         b->counts = strcmp(only, "optima") == 0;
         b->growth = strcmp(only, "growth") == 0;
-        if (!b->sheets && !b->counts && !b->growth)
+        b->huge = strcmp(only, "huge") == 0;
+        if (!b->sheets && !b->counts && !b->growth && !b->huge)
             return false;
     }
     for (size_t i = 0; i < OWN && b->own; i++)
@@ -369,7 +371,7 @@ int main(int argc, char **argv) {
         count_all(&b);
     if (b.growth)
         measure_growth(&b);
-    if (b.growth && b.is_long)
+    if (b.huge || (b.growth && b.is_long))
         plan_ten_million(&b);
     const double seconds = rp_took_end(begin).seconds;
     printf("\ntook %.0f s\n", seconds);
