@@ -193,18 +193,11 @@ static void make_lists(lowering *l, uint32_t index, rp_node_info *info) {
 static void model_node(lowering *l, uint32_t index, rp_node_info *info) {
     rp_program *program = l->program;
     const rp_code_node *node = &program->code.nodes[index];
-    const rp_code *code = &program->code;
-    const uint32_t *sum = rp_code_accumulates(code, node);
-    const rp_op_call call = {l->infos, node->in_count, l->infos + node->in_count, node->out_count,
-                             &code->params[node->params]};
-    const rp_op_def *def = rp_op_get((rp_op)node->op);
-    rp_code_infos(code, rp_code_inputs(code, node), (size_t)node->in_count + node->out_count,
-                  l->infos);
     int64_t accumulated = 0;
-    for (uint32_t k = 0; sum != NULL && k < node->out_count; k++)
-        if (sum[k] != RP_NONE)
-            add_saturated(&accumulated, value_bytes(program, sum[k]));
-    info->cost_ns = rp_cost_model((rp_op)node->op, &call, accumulated);
+    uint64_t added = 0;
+    const rp_op_call call = rp_program_call(program, index, l->infos, &accumulated, &added);
+    const rp_op_def *def = rp_op_get((rp_op)node->op);
+    info->cost_ns = rp_cost_model(&rp_device_plain, (rp_op)node->op, &call, accumulated);
     info->workspace_bytes = def->workspace != NULL ? def->workspace(&call) : 0;
     if (round_up(info->workspace_bytes) > program->memory.workspace_bytes)
         program->memory.workspace_bytes = round_up(info->workspace_bytes);

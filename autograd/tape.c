@@ -294,6 +294,7 @@ uint32_t rp_tape_stream(rp_tape *tape) {
 static void label_node(rp_tape *tape, uint32_t node) {
     rp_code_node *n = &tape->code.nodes[node];
     n->block = tape->block;
+    n->mark = tape->mark;
     n->name = tape->next_name;
     n->number = tape->numbers[n->op]++;
     tape->next_name = 0;
@@ -365,13 +366,26 @@ rp_tensor rp_tape_record(rp_tape *tape, rp_op op, const rp_op_params *params,
 
 /* ---- Looking and marking --------------------------------------------------------------------- */
 
+static bool is_mark(rp_tape *tape, const char *call, rp_mark mark) {
+    const bool known = mark == RP_MARK_AUTO || mark == RP_MARK_KEEP || mark == RP_MARK_RECOMPUTE;
+    if (!known)
+        rp_tape_fail(tape, RP_INVALID_ARGUMENT, "%s: %d is no mark", call, (int)mark);
+    return known;
+}
+
+void rp_mark_from_here(rp_tape *tape, rp_mark mark) {
+    if (rp_tape_accepts(tape, "rp_mark_from_here", NULL, 0, 0) &&
+        is_mark(tape, "rp_mark_from_here", mark))
+        tape->mark = (uint8_t)mark;
+}
+
 void rp_mark_node(rp_tape *tape, rp_tensor tensor, rp_mark mark) {
     if (!rp_tape_accepts(tape, "rp_mark_node", &tensor, 1, 0))
         return;
     const rp_code_value *value = &tape->code.values[tensor.id - 1];
-    if (mark != RP_MARK_AUTO && mark != RP_MARK_KEEP && mark != RP_MARK_RECOMPUTE)
-        rp_tape_fail(tape, RP_INVALID_ARGUMENT, "rp_mark_node: %d is no mark", (int)mark);
-    else if (rp_code_is_leaf(value))
+    if (!is_mark(tape, "rp_mark_node", mark))
+        return;
+    if (rp_code_is_leaf(value))
         rp_tape_fail(tape, RP_INVALID_ARGUMENT, "rp_mark_node: %s is written by no node",
                      rp_tensor_name(tape, tensor));
     else

@@ -27,6 +27,7 @@ struct rp_tape {
     size_t leaf_count, leaf_capacity;
     rp_string strings;             /* texts with a 0 behind each; offset 0 is "" */
     uint32_t block, next_name;     /* of the nodes to come */
+    uint8_t mark;                  /* the same */
     uint32_t numbers[RP_OP_COUNT]; /* nodes so far, by op */
     uint32_t streams;              /* random ops so far */
     rp_custom_op **customs;        /* copies; the parameters of their nodes point to them */

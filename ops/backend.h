@@ -7,6 +7,11 @@
 
 #include "op.h"
 
+/* What measured times depend on: device, instruction set and threads; versions of the libraries. */
+typedef struct rp_backend_text {
+    char machine[256], libraries[256];
+} rp_backend_text;
+
 typedef struct rp_backend {
     const char *name;
     int64_t alignment; /* of every value and workspace in the arena */
@@ -30,6 +35,9 @@ typedef struct rp_backend {
     /* Has libraries and runtimes take now what they take for themselves at their first use, so that
      * no run does. Best effort: what cannot be had now is asked for again when it is needed. */
     void (*warm_up)(rp_context *context, int threads);
+
+    /* NULL if nothing can be measured. */
+    void (*describe)(int threads, rp_backend_text *text);
 
     /* Kernels by op for this processor; NULL: runs nothing (null backend). */
     const rp_kernel *(*kernels)(void);

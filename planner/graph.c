@@ -230,6 +230,24 @@ rp_status rp_graph_set_outputs(rp_graph *graph, const uint32_t *values, size_t c
     return RP_OK;
 }
 
+rp_status rp_graph_set_costs(rp_graph *graph, const int64_t *costs) {
+    int64_t total = 0;
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (!rp_checked_add(total, costs[n], &total))
+            return rp_fail(graph->context, RP_BAD_INPUT,
+                           "nodes[%zu] (%.80s): the sum of all cost_ns up to here exceeds 2^63 - 1",
+                           n, rp_node_name(graph, (uint32_t)n));
+    rp_memo *memo = rp_memo_create(graph);
+    if (memo == NULL)
+        return rp_fail_memory(graph->context, "the costs of a graph");
+    for (size_t n = 0; n < graph->node_count; n++)
+        graph->nodes[n].cost_ns = costs[n];
+    graph->total_cost_ns = total;
+    rp_memo_destroy(graph);
+    graph->memo = memo;
+    return RP_OK;
+}
+
 /* ---- Looking: what is empty for NULL and for an index behind the last ------------------------ */
 
 const char *rp_graph_name(const rp_graph *graph) {

@@ -66,6 +66,10 @@ struct rp_graph {
     struct rp_memo *memo; /* what planning has found out about the graph (family.h) */
 };
 
+/* Other costs for a finished graph, one a node; what planning has found out is forgotten.
+ * RP_BAD_INPUT: they do not add up below 2^63; nothing has changed. */
+rp_status rp_graph_set_costs(rp_graph *graph, const int64_t *costs);
+
 static inline const uint32_t *rp_node_inputs(const rp_graph *graph, uint32_t node) {
     return graph->edges + graph->nodes[node].inputs.begin;
 }

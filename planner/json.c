@@ -35,12 +35,23 @@ static bool nests_too_deep(const char *text, size_t length, size_t *line, size_t
     return false;
 }
 
+/* Whether `name` is one of `names`, which bars separate. */
+static bool is_one_of(const char *name, const char *names) {
+    const size_t length = strlen(name);
+    for (const char *at = names; at != NULL; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, name, length) == 0 && (at[length] == 0 || at[length] == '|'))
+            return length > 0;
+    }
+    return false;
+}
+
 static rp_status check_head(rp_context *context, const json_t *object, const char *format) {
     rp_json_place top = {.context = context};
     const char *found = NULL;
     int64_t version = 0;
     rp_status status = rp_json_string(&top, object, "format", &found);
-    if (status == RP_OK && (found == NULL || strcmp(found, format) != 0))
+    if (status == RP_OK && (found == NULL || !is_one_of(found, format)))
         status = rp_fail(context, RP_BAD_INPUT, "format is \"%.40s\", \"%s\" is needed",
                          found != NULL ? found : "", format);
     if (status == RP_OK)

@@ -1,4 +1,4 @@
-/* What the two file formats share: reading JSON with messages that name the place. */
+/* What the file formats share: reading JSON with messages that name the place. */
 #ifndef REPRISE_PLANNER_JSON_H
 #define REPRISE_PLANNER_JSON_H
 
@@ -14,8 +14,8 @@ typedef struct rp_json_place {
     char text[RP_JSON_PLACE_BYTES];
 } rp_json_place;
 
-/* Parses one object of `format` and version 1. RP_BAD_INPUT with line and column where the text
- * is no JSON, has a key twice, is not UTF-8 or nests too deep. */
+/* Parses one object of `format`, or one of several ("a|b"), and version 1. RP_BAD_INPUT with line
+ * and column where the text is no JSON, has a key twice, is not UTF-8 or nests too deep. */
 rp_status rp_json_parse(rp_context *context, const char *text, size_t length, const char *format,
                         json_t **object);
 

@@ -5,6 +5,7 @@
  *   program.h   differentiate it
  *   plan.h      choose what to keep and what to recompute, under a budget in bytes
  *   executor.h  run it, and update the parameters
+ *   cost.h      costs of another device than the plain processor, modelled or measured
  *   graph.h     the planner alone, for a framework that has its own tensors
  *   extend.h    for strategies, ops and backends: unstable
  *
@@ -20,6 +21,7 @@
 #define REPRISE_REPRISE_H
 
 #include "context.h"
+#include "cost.h"
 #include "executor.h"
 #include "graph.h"
 #include "ops.h"

@@ -53,6 +53,9 @@ RP_API void rp_name(rp_tape *tape, const char *format, ...) RP_PRINTF(2, 3);
 /* A constraint on the node that writes `tensor`. */
 RP_API void rp_mark_node(rp_tape *tape, rp_tensor tensor, rp_mark mark);
 
+/* The same for every node recorded from here on: RP_MARK_AUTO ends it. */
+RP_API void rp_mark_from_here(rp_tape *tape, rp_mark mark);
+
 /* `tensor` as a constant: the same values (a view), and no gradient flows through. */
 RP_API rp_tensor rp_detach(rp_tape *tape, rp_tensor tensor);
 

@@ -1,7 +1,9 @@
 /* The CPU backend: memory from mmap with a guard page, kernels by instruction set, threads of
  * OpenMP. */
 #include <cblas.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -106,6 +108,34 @@ static void cpu_warm_up(rp_context *context, int threads) {
     cpu_release(block, 3 * BYTES);
 }
 
+/* The line "KEY: value" of a text of lines, or nothing. */
+static void find_value(const char *text, const char *key, char *value, size_t bytes) {
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) == 0 && colon != NULL && colon[1] == ' ') {
+            snprintf(value, bytes, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+            return;
+        }
+    }
+}
+
+static void cpu_describe(int threads, rp_backend_text *text) {
+    char info[4096], name[128] = "cpu";
+    const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = file >= 0 ? read(file, info, sizeof info - 1) : -1;
+    if (file >= 0)
+        close(file);
+    if (length > 0) {
+        info[length] = 0;
+        find_value(info, "model name", name, sizeof name);
+    }
+    snprintf(text->machine, sizeof text->machine, "%s, %s, %d thread%s", name,
+             rp_cpu_best_set()->name, threads, threads == 1 ? "" : "s");
+    snprintf(text->libraries, sizeof text->libraries, "reprise %s, %.200s", RP_VERSION,
+             openblas_get_config());
+}
+
 const rp_backend rp_backend_cpu = {
     .name = "cpu",
     .alignment = ALIGNMENT,
@@ -118,5 +148,6 @@ const rp_backend rp_backend_cpu = {
     .enter = cpu_enter,
     .leave = cpu_leave,
     .warm_up = cpu_warm_up,
+    .describe = cpu_describe,
     .kernels = rp_cpu_kernels,
 };

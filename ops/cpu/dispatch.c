@@ -35,9 +35,13 @@ const rp_cpu_set *rp_cpu_sets(size_t *count) {
     return sets;
 }
 
-const rp_kernel *rp_cpu_kernels(void) {
+const rp_cpu_set *rp_cpu_best_set(void) {
     const rp_cpu_set *set = sets;
     while (!set->is_available())
         set++;
-    return set->kernels;
+    return set;
+}
+
+const rp_kernel *rp_cpu_kernels(void) {
+    return rp_cpu_best_set()->kernels;
 }

@@ -13,6 +13,9 @@ typedef struct rp_cpu_set {
 /* All sets of this build, the best first; the last one runs everywhere. */
 const rp_cpu_set *rp_cpu_sets(size_t *count);
 
+/* The best set that this processor has. */
+const rp_cpu_set *rp_cpu_best_set(void);
+
 /* The kernels of the best set that this processor has. */
 const rp_kernel *rp_cpu_kernels(void);
 

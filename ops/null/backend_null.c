@@ -65,5 +65,6 @@ const rp_backend rp_backend_null = {
     .enter = null_enter,
     .leave = null_leave,
     .warm_up = null_warm_up,
+    .describe = NULL,
     .kernels = NULL,
 };

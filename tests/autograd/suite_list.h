@@ -1,6 +1,7 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(backward)
 RP_SUITE_ROW(context)
+RP_SUITE_ROW(costs)
 RP_SUITE_ROW(executor)
 RP_SUITE_ROW(fault)
 RP_SUITE_ROW(frozen)

@@ -85,6 +85,19 @@ static void test_making_from_null_is_refused(void) {
     REFUSED(rp_plan_cache_get(NULL, w.graph, NULL, &plans[0], NULL, NULL));
     REFUSED(rp_plan_cache_get(cache, NULL, NULL, &plans[0], NULL, NULL));
     REFUSED(rp_plan_cache_get(cache, w.graph, NULL, NULL, NULL, NULL));
+    rp_cost_table *tables[] = {stale, stale, stale, stale, stale}, *table = NULL;
+    REFUSED(rp_cost_table_create(NULL, NULL, &tables[0]));
+    REFUSED(rp_cost_table_create(w.context, NULL, NULL));
+    REFUSED(rp_cost_table_load(NULL, "c.json", &tables[1]));
+    REFUSED(rp_cost_table_load(w.context, NULL, &tables[2]));
+    REFUSED(rp_cost_table_load(w.context, "c.json", NULL));
+    REFUSED(rp_cost_table_parse(NULL, "{}", 2, &tables[3]));
+    REFUSED(rp_cost_table_parse(w.context, NULL, 2, &tables[4]));
+    REFUSED(rp_cost_table_parse(w.context, "{}", 2, NULL));
+    REFUSED(rp_cost_table_measure(NULL, RP_BACKEND_CPU, &table));
+    REFUSED(rp_cost_table_measure(w.program, RP_BACKEND_CPU, NULL));
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        RP_CHECK(tables[i] == NULL, "table %zu", i);
     CU_ASSERT_PTR_NULL(caches[0]);
     CU_ASSERT_PTR_NULL(context);
     CU_ASSERT_PTR_NULL(tape);
@@ -119,6 +132,16 @@ static void test_acting_on_null_is_refused(void) {
     REFUSED(rp_custom(NULL, &op, NULL, 0, &info, 1, &made));
     RP_CHECK_EQUAL(made.id, 0);
     RP_REQUIRE_OK(w.context, rp_graph_create(w.context, NULL, 1, &graph));
+    rp_cost_table *table = NULL;
+    rp_device device;
+    RP_REQUIRE_OK(w.context, rp_cost_table_create(w.context, NULL, &table));
+    REFUSED(rp_cost_table_save(NULL, "c.json"));
+    REFUSED(rp_cost_table_save(table, NULL));
+    REFUSED(rp_cost_table_check(NULL, RP_BACKEND_CPU));
+    REFUSED(rp_device_measure(NULL, RP_BACKEND_CPU, &device));
+    REFUSED(rp_device_measure(w.context, RP_BACKEND_CPU, NULL));
+    REFUSED(rp_program_set_costs(NULL, table));
+    REFUSED(rp_program_set_costs(w.program, NULL));
     REFUSED(rp_graph_add_value(NULL, &value, NULL));
     REFUSED(rp_graph_add_value(graph, NULL, NULL));
     REFUSED(rp_graph_add_node(NULL, &node, NULL));
@@ -160,6 +183,10 @@ static void test_destroying_null_does_nothing(void) {
     rp_executor_destroy(NULL);
     rp_plan_destroy(NULL);
     rp_plan_cache_destroy(NULL);
+    rp_cost_table_destroy(NULL);
+    RP_CHECK_STRING(rp_cost_table_name(NULL), "");
+    RP_CHECK_EQUAL(rp_cost_table_count(NULL), 0);
+    RP_CHECK_EQUAL(rp_cost_table_is_measured(NULL), false);
     rp_graph_destroy(NULL);
     rp_program_destroy(NULL);
     rp_tape_destroy(NULL);
@@ -213,6 +240,7 @@ static void test_recording_on_null_gives_no_tensor(void) {
     rp_block_end(NULL);
     rp_name(NULL, "n");
     rp_mark_node(NULL, x, RP_MARK_KEEP);
+    rp_mark_from_here(NULL, RP_MARK_KEEP);
     rp_require_gradient(NULL, x, true);
 }
 

@@ -489,7 +489,39 @@ static void test_a_block_ends(void) {
     rp_context_destroy(context);
 }
 
+static void test_marks_reach_from_here_to_there(void) {
+    rp_node_info nodes[4];
+    context = rp_test_context(1);
+    tape = NULL;
+    RP_REQUIRE_OK(context, rp_tape_create(context, &tape));
+    x = rp_parameter(tape, "x", RP_F32, RP_SHAPE(2));
+    const rp_tensor before = rp_tanh(tape, x);
+    rp_mark_from_here(tape, RP_MARK_RECOMPUTE);
+    const rp_tensor marked = rp_tanh(tape, rp_tanh(tape, before));
+    rp_mark_from_here(tape, RP_MARK_AUTO);
+    rp_mark_node(tape, marked, RP_MARK_KEEP); /* the later word counts */
+    const rp_tensor loss = rp_sum(tape, marked);
+    rp_program *program = NULL;
+    RP_REQUIRE_OK(context, rp_program_create(tape, RP_LOSS(loss), &program));
+    const rp_graph *graph = rp_program_graph(program);
+    for (uint32_t n = 0; n < 4; n++)
+        rp_graph_node(graph, n, &nodes[n]);
+    RP_CHECK_EQUAL(nodes[0].mark, RP_MARK_AUTO);
+    RP_CHECK_EQUAL(nodes[1].mark, RP_MARK_RECOMPUTE);
+    RP_CHECK_EQUAL(nodes[2].mark, RP_MARK_KEEP);
+    RP_CHECK_EQUAL(nodes[3].mark, RP_MARK_AUTO);
+    for (uint32_t n = 4; n < rp_graph_node_count(graph); n++) {
+        rp_graph_node(graph, n, &nodes[0]);
+        RP_CHECK_EQUAL(nodes[0].mark, RP_MARK_AUTO);
+    }
+    rp_mark_from_here(tape, (rp_mark)7);
+    RP_CHECK_STATUS(context, rp_tape_status(tape), RP_INVALID_ARGUMENT);
+    RP_CHECK_MESSAGE(context, "rp_mark_from_here: 7 is no mark");
+    rp_context_destroy(context);
+}
+
 static const rp_test tests[] = {
+    RP_TEST(test_marks_reach_from_here_to_there),
     RP_TEST(test_unfused_attention_speaks_of_itself),
     RP_TEST(test_a_block_ends),
     RP_TEST(test_first_failure_sticks),
