@@ -10,12 +10,14 @@
 typedef struct arguments {
     train_options train;
     const char *save_plan, *save_graph, *save_init, *save, *dump_grads, *trace, *json;
+    const char *measure_costs, *measure_device;
     bool quiet;
 } arguments;
 
 /* Temporary names of the output files; NULL where none was asked for. */
 typedef struct files {
     const char *save_plan, *save_graph, *save_init, *save, *dump_grads, *trace;
+    const char *measure_costs, *measure_device;
     report_target json;
     output_set set;
 } files;
@@ -34,6 +36,10 @@ static bool parse(int argc, char **argv, arguments *a, bool *help, failure *fail
          "write the gradients of the last step"},
         {"trace", OPTION_TEXT, &a->trace, "FILE.json",
          "write a timeline for chrome://tracing or Perfetto"},
+        {"measure-costs", OPTION_TEXT, &a->measure_costs, "COSTS.json",
+         "measure the nodes that this file lacks, write it, and plan by it"},
+        {"measure-device", OPTION_TEXT, &a->measure_device, "DEVICE.json",
+         "measure this machine and write its description"},
         {"json", OPTION_TEXT, &a->json, "FILE", "write the result object; - is standard output"},
         {"quiet", OPTION_FLAG, &a->quiet, NULL, "print nothing but errors"},
     };
@@ -47,7 +53,15 @@ static bool parse(int argc, char **argv, arguments *a, bool *help, failure *fail
     }
     if (!train_options_complete(&a->train, failure))
         return false;
+    if (a->measure_costs != NULL && strcmp(a->train.costs, "model") != 0) {
+        return fail(failure, STATUS_USAGE,
+                    "--measure-costs: the plan cannot go by --costs %s as well", a->train.costs);
+    }
     const bool computes = train_options_backend(&a->train) != RP_BACKEND_NULL;
+    if (!computes && (a->measure_costs != NULL || a->measure_device != NULL)) {
+        return fail(failure, STATUS_USAGE, "%s: the null backend runs nothing to measure",
+                    a->measure_costs != NULL ? "--measure-costs" : "--measure-device");
+    }
     const char *data_file = a->save_init != NULL ? "--save-init"
                             : a->save != NULL    ? "--save"
                                                  : "--dump-grads";
@@ -66,6 +80,8 @@ static bool open_files(const arguments *a, files *f, failure *failure) {
         {"--save", a->save, &f->save},
         {"--dump-grads", a->dump_grads, &f->dump_grads},
         {"--trace", a->trace, &f->trace},
+        {"--measure-costs", a->measure_costs, &f->measure_costs},
+        {"--measure-device", a->measure_device, &f->measure_device},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].path != NULL) {
@@ -147,7 +163,9 @@ static bool train(const arguments *a, trainer *t, files *f, failure *failure) {
     const bool silent = a->quiet || (f->json.path != NULL && f->json.temporary == NULL);
     progress progress;
     training_summary summary = {0};
-    if (!trainer_open(t, &a->train, failure))
+    if (!trainer_open(t, &a->train, failure) ||
+        !trainer_set_costs(t, a->measure_costs, f->measure_costs, failure) ||
+        !trainer_measure_device(t, f->measure_device, failure))
         return false;
     if (!trainer_plan(t, failure)) {
         if (failure->status == STATUS_INFEASIBLE)

@@ -56,8 +56,15 @@ static rp_tensor attention(recorder *r, rp_tensor qkv) {
     options.heads = (int)r->config->heads;
     options.causal = true;
     options.dropout = (float)r->config->dropout;
-    if (!r->config->fused)
-        return rp_attention_unfused(r->tape, qkv, RP_NO_TENSOR, RP_NO_TENSOR, &options);
+    if (!r->config->fused) {
+        if (r->config->recompute_core)
+            rp_mark_from_here(r->tape, RP_MARK_RECOMPUTE);
+        const rp_tensor values =
+            rp_attention_unfused(r->tape, qkv, RP_NO_TENSOR, RP_NO_TENSOR, &options);
+        rp_mark_from_here(r->tape, RP_MARK_AUTO);
+        rp_mark_node(r->tape, values, RP_MARK_AUTO);
+        return values;
+    }
     rp_name(r->tape, "attn");
     return rp_attention(r->tape, qkv, RP_NO_TENSOR, RP_NO_TENSOR, &options);
 }

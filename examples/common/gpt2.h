@@ -12,8 +12,9 @@ typedef struct gpt2_config {
     int64_t positions; /* rows of wpe, at least seq */
     int64_t batch, seq;
     double dropout;
-    bool tied;  /* the head is the token embedding */
-    bool fused; /* attention as one op, else scores, softmax and values apart */
+    bool tied;           /* the head is the token embedding */
+    bool fused;          /* attention as one op, else scores, softmax and values apart */
+    bool recompute_core; /* unfused: scores, softmax and dropout are marked to be recomputed */
 } gpt2_config;
 
 typedef struct gpt2_parameter {

@@ -18,9 +18,7 @@ static bool check_built(const train_options *o, failure *failure) {
                         rows[i].option, rows[i].missing, rows[i].instead);
         }
     }
-    return strcmp(o->costs, "model") == 0 ||
-           fail(failure, STATUS_USAGE,
-                "--costs %s: costs from a file are not built yet: expected model", o->costs);
+    return true;
 }
 
 bool train_options_complete(train_options *o, failure *failure) {
@@ -37,6 +35,11 @@ bool train_options_complete(train_options *o, failure *failure) {
                     o->kv_heads, o->heads);
     }
     o->ffn = o->ffn != 0 ? o->ffn : 4 * o->dim;
+    if (strcmp(o->recompute, "attention") == 0 && strcmp(o->attention, "unfused") != 0) {
+        return fail(failure, STATUS_USAGE,
+                    "--recompute attention: fused attention keeps neither scores nor "
+                    "probabilities, expected --attention unfused");
+    }
     if ((float)o->dropout >= 1.0f) { /* also what rounds to 1 */
         return fail(failure, STATUS_USAGE, "--dropout %.10g: expected a probability below 1",
                     o->dropout);

@@ -6,7 +6,7 @@
 
 typedef struct train_options {
     text_list data;
-    const char *arch, *dtype, *attention, *backend, *costs;
+    const char *arch, *dtype, *attention, *backend, *costs, *recompute;
     int64_t layers, dim, heads, kv_heads, ffn, seq, batch, accum, vocab, steps, threads, seed;
     double lr, dropout, validation;
     bool untie;
@@ -19,8 +19,8 @@ typedef struct train_options {
 #define TRAIN_OPTIONS                                                                              \
     {                                                                                              \
         .arch = "gpt2", .dtype = "f32", .attention = "fused", .backend = "cpu", .costs = "model",  \
-        .layers = 4, .dim = 128, .heads = 4, .seq = 128, .batch = 4, .accum = 1, .vocab = 256,     \
-        .steps = 10, .seed = 1, .lr = 3e-4                                                         \
+        .recompute = "none", .layers = 4, .dim = 128, .heads = 4, .seq = 128, .batch = 4,          \
+        .accum = 1, .vocab = 256, .steps = 10, .seed = 1, .lr = 3e-4                               \
     }
 
 /* The rows of an option table for a train_options *o. */
@@ -47,7 +47,10 @@ typedef struct train_options {
         {"untie", OPTION_FLAG, &(o)->untie, NULL, "a head of its own instead of the embedding"},   \
         {"budget", OPTION_SIZE, &(o)->budget, "SIZE", "bytes for everything (default: no limit)"}, \
         {"strategy", OPTION_TEXT, &(o)->strategy, "NAME", "of the planner (default auto)"},        \
-        {"costs", OPTION_TEXT, &(o)->costs, "model|FILE", "of the nodes; FILE is not built yet"},  \
+        {"recompute", OPTION_CHOICE, &(o)->recompute, "none|attention",                            \
+         "attention: no plan keeps scores and probabilities (unfused)"},                           \
+        {"costs", OPTION_TEXT, &(o)->costs, "model|FILE",                                          \
+         "of the nodes; FILE: reprise-device (modelled) or reprise-costs (measured)"},             \
         {"plan", OPTION_TEXT, &(o)->plan, "PLAN.json", "run this plan instead of making one"},     \
         {"backend", OPTION_CHOICE, &(o)->backend, "cpu|cuda|null|auto", "cuda is not built yet"},  \
         {"threads", OPTION_COUNT, &(o)->threads, "N", "of the kernels (default: all cores)"},      \

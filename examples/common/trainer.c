@@ -44,6 +44,7 @@ static bool open_weights(trainer *t, failure *failure) {
         .dropout = o->dropout,
         .tied = !o->untie,
         .fused = strcmp(o->attention, "fused") == 0,
+        .recompute_core = strcmp(o->recompute, "attention") == 0,
     };
     if (o->load == NULL)
         return true;
@@ -392,6 +393,7 @@ void trainer_close(trainer *trainer) {
     trace_close(&trainer->trace, &ignored);
     rp_executor_destroy(trainer->executor);
     rp_plan_destroy(trainer->plan);
+    rp_cost_table_destroy(trainer->costs);
     rp_program_destroy(trainer->program);
     rp_tape_destroy(trainer->tape);
     rp_context_destroy(trainer->context);

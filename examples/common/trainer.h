@@ -30,6 +30,7 @@ typedef struct trainer {
     gpt2 model;
     rp_program *program;
     const rp_graph *graph;
+    rp_cost_table *costs; /* NULL: the model's own */
 
     rp_plan *plan;
     rp_plan_report report; /* as far as it is known, also of an infeasible budget */
@@ -45,6 +46,13 @@ typedef struct trainer {
 
 /* Reads the data and the header of --load, records and differentiates the model. */
 bool trainer_open(trainer *trainer, const train_options *options, failure *failure);
+
+/* The costs of --costs, or measured ones: `known` is a file of those, which is read if it is there,
+ * `written` gets them and what was missing. NULL for both: none. */
+bool trainer_set_costs(trainer *trainer, const char *known, const char *written, failure *failure);
+
+/* Writes this machine as a description of a device. */
+bool trainer_measure_device(const trainer *trainer, const char *path, failure *failure);
 
 /* Makes or reads the plan. STATUS_INFEASIBLE: trainer->report has the limits. */
 bool trainer_plan(trainer *trainer, failure *failure);

@@ -90,18 +90,18 @@ static json_t *memory_object(const trainer *t) {
     rp_memory_report memory;
     rp_program_memory(t->program, &memory);
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "budget_bytes",
-        (json_int_t)r->budget_bytes, "keep_all_peak_bytes", (json_int_t)r->keep_all_peak_bytes,
-        "min_feasible_bytes", (json_int_t)r->min_feasible_bytes, "strategy_min_bytes",
-        (json_int_t)r->strategy_min_bytes, "predicted_peak_bytes",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "budget_bytes", (json_int_t)r->budget_bytes, "keep_all_peak_bytes",
+        (json_int_t)r->keep_all_peak_bytes, "min_feasible_bytes", (json_int_t)r->min_feasible_bytes,
+        "strategy_min_bytes", (json_int_t)r->strategy_min_bytes, "predicted_peak_bytes",
         (json_int_t)(feasible ? r->peak_bytes : 0), "measured_peak_bytes",
         (json_int_t)t->stats.measured_peak_bytes, "arena_bytes", (json_int_t)t->stats.arena_bytes,
         "parameters_bytes", (json_int_t)memory.parameters_bytes, "gradients_bytes",
         (json_int_t)memory.gradients_bytes, "optimizer_bytes", (json_int_t)memory.optimizer_bytes,
         "inputs_bytes", (json_int_t)memory.inputs_bytes, "activations_peak_bytes",
         (json_int_t)(feasible ? add(t->walk.transient_peak_bytes, memory.inputs_bytes) : 0),
-        "workspace_bytes", (json_int_t)memory.workspace_bytes, "outside_bytes",
-        (json_int_t)t->stats.outside_bytes);
+        "kept_bytes", (json_int_t)(feasible ? t->walk.kept_bytes : 0), "workspace_bytes",
+        (json_int_t)memory.workspace_bytes, "outside_bytes", (json_int_t)t->stats.outside_bytes);
 }
 
 static json_t *plan_object(const trainer *t) {
@@ -110,14 +110,16 @@ static json_t *plan_object(const trainer *t) {
     const int64_t once = rp_graph_total_cost_ns(t->graph),
                   again = feasible ? r->recompute_cost_ns : 0;
     const char *asked = t->options->strategy != NULL ? t->options->strategy : "auto";
-    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "strategy",
+    const char *device = t->costs != NULL ? rp_cost_table_name(t->costs) : "model";
+    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "strategy",
                      report_text(feasible ? rp_plan_strategy(t->plan) : asked), "feasible",
                      feasible, "recompute_nodes", (json_int_t)(feasible ? r->recompute_nodes : 0),
                      "predicted_recompute_ns", (json_int_t)again, "predicted_step_ns",
                      (json_int_t)(feasible ? multiply(t->options->accum, add(once, again)) : 0),
                      "total_cost_ns", (json_int_t)once, "plan_ms", report_real(r->plan_ms),
                      "peak_node", report_text(trainer_node_name(t, r->peak_node)), "plan_hash",
-                     report_hash(feasible ? r->plan_hash : 0));
+                     report_hash(feasible ? r->plan_hash : 0), "costs", report_text(device),
+                     "costs_measured", rp_cost_table_is_measured(t->costs));
 }
 
 static json_t *time_object(const trainer *t) {

@@ -20,7 +20,8 @@ typedef struct walk {
     uint32_t *at;        /* of each value: its storage, RP_NONE when it is not live or persistent */
     bool *is_persistent; /* of each value: at the end of its chain of views */
     bool *is_gradient;
-    bool *has_run; /* of each node */
+    bool *has_run;   /* of each node */
+    bool has_turned; /* a backward node has run */
     storage *storages;
     size_t count, capacity;
     int64_t transient_bytes;
@@ -151,6 +152,10 @@ static bool run(walk *w, uint32_t step, uint32_t index, int64_t workspace_offset
                 failure *failure) {
     rp_node_info node;
     rp_graph_node(w->graph, index, &node);
+    if (node.phase == RP_BACKWARD && !w->has_turned) {
+        w->has_turned = true;
+        w->report.kept_bytes = w->transient_bytes;
+    }
     for (size_t i = 0; i < node.input_count; i++) {
         const uint32_t value = node.inputs[i];
         const storage *input = storage_of(w, value);

@@ -11,6 +11,7 @@ typedef struct walk_report {
                                      run */
     int64_t transient_peak_bytes; /* most bytes live at one moment of what is neither persistent nor
                                      a gradient: an output that a backward node writes */
+    int64_t kept_bytes; /* of those, what is live when the first backward node begins to run */
     uint64_t runs, replays;
 } walk_report;
 

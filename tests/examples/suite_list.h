@@ -1,4 +1,5 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
+RP_SUITE_ROW(costs)
 RP_SUITE_ROW(data)
 RP_SUITE_ROW(headers)
 RP_SUITE_ROW(options)
