@@ -63,6 +63,9 @@ static bool parse(int argc, char **argv, arguments *a, bool *help, failure *fail
 
 static bool open_files(session *s) {
     const arguments *a = s->arguments;
+    outputs_spare(&s->outputs, "GRAPH.json", a->graph);
+    if (a->verify != NULL)
+        outputs_spare(&s->outputs, "--verify", a->verify);
     if (a->out != NULL) {
         s->out = outputs_add(&s->outputs, "--out", a->out, &s->failure);
         if (s->out == NULL)

@@ -83,6 +83,13 @@ static bool open_files(const arguments *a, files *f, failure *failure) {
         {"--measure-costs", a->measure_costs, &f->measure_costs},
         {"--measure-device", a->measure_device, &f->measure_device},
     };
+    /* Not --load: a training that goes on may save where it began. */
+    for (size_t i = 0; i < a->train.data.count; i++)
+        outputs_spare(&f->set, "--data", a->train.data.items[i]);
+    if (a->train.plan != NULL)
+        outputs_spare(&f->set, "--plan", a->train.plan);
+    if (strcmp(a->train.costs, "model") != 0)
+        outputs_spare(&f->set, "--costs", a->train.costs);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].path != NULL) {
             *rows[i].temporary = outputs_add(&f->set, rows[i].option, rows[i].path, failure);

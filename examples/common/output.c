@@ -132,11 +132,26 @@ static void forget(output *item) {
     item->final = item->temporary = NULL;
 }
 
-/* Another option with the same file, or NULL. What is copied to (/dev/null) may be shared. */
-static const output *find_rival(const output_set *set, const output *item) {
+void outputs_spare(output_set *set, const char *name, const char *path) {
+    char *real = realpath(path, NULL);
+    struct output_spared *spared =
+        real == NULL ? NULL : realloc(set->spared, (set->spared_count + 1) * sizeof *spared);
+    if (spared == NULL) {
+        free(real);
+        return;
+    }
+    set->spared = spared;
+    set->spared[set->spared_count++] = (struct output_spared){name, real};
+}
+
+/* What else has the same file, or NULL. What is copied to (/dev/null) may be shared. */
+static const char *find_rival(const output_set *set, const output *item) {
     for (size_t i = 0; i < set->count && !item->copies; i++)
         if (set->items[i].final != NULL && strcmp(set->items[i].final, item->final) == 0)
-            return &set->items[i];
+            return set->items[i].option;
+    for (size_t i = 0; i < set->spared_count && !item->copies; i++)
+        if (strcmp(set->spared[i].path, item->final) == 0)
+            return set->spared[i].name;
     return NULL;
 }
 
@@ -152,9 +167,9 @@ const char *outputs_add(output_set *set, const char *option, const char *path, f
         forget(item);
         return NULL;
     }
-    const output *rival = find_rival(set, item);
+    const char *rival = find_rival(set, item);
     if (rival != NULL) {
-        fail(failure, STATUS_USAGE, "%s and %s name the same file %s", rival->option, option, path);
+        fail(failure, STATUS_USAGE, "%s and %s name the same file %s", rival, option, path);
         forget(item);
         return NULL;
     }
@@ -223,5 +238,9 @@ void outputs_clear(output_set *set) {
         unfinished[i].used = 0;
         forget(&set->items[i]);
     }
-    set->count = 0;
+    for (size_t i = 0; i < set->spared_count; i++)
+        free(set->spared[i].path);
+    free(set->spared);
+    set->spared = NULL;
+    set->count = set->spared_count = 0;
 }

@@ -21,10 +21,19 @@ typedef struct output {
 typedef struct output_set {
     output items[OUTPUT_MAX];
     size_t count;
+    struct output_spared { /* files that are read */
+        const char *name;
+        char *path;
+    } * spared;
+    size_t spared_count;
 } output_set;
 
+/* The file is an input, `name` in messages: no output that is added later may take its place. A
+ * path that leads nowhere is left to whoever reads it. */
+void outputs_spare(output_set *set, const char *name, const char *path);
+
 /* Makes the temporary file and returns its name, which lives until the set is done with; NULL: it
- * cannot be written (STATUS_OTHER), or another option has the same file (STATUS_USAGE). */
+ * cannot be written (STATUS_OTHER), or another option or input has the same file (STATUS_USAGE). */
 const char *outputs_add(output_set *set, const char *option, const char *path, failure *failure);
 
 /* Gives the files of one option, or of all (NULL), their names. After a failure none of them is

@@ -254,6 +254,12 @@ static void test_statuses_of_what_cannot_be_done(void) {
     EXPECT(PROGRAM, 2, "--nonsense", graph, "--nonsense");
     EXPECT(PROGRAM, 2, "magic", graph, "--strategy", "magic");
     EXPECT(PROGRAM, 2, "same file", graph, "--out", bad, "--json", bad);
+    EXPECT(PROGRAM, 2, "GRAPH.json and --out name the same file", graph, "--out", graph);
+    EXPECT(PROGRAM, 2, "GRAPH.json and --json name the same file", graph, "--json", graph);
+    EXPECT(PROGRAM, 0, NULL, graph, "--quiet", "--out", bad);
+    EXPECT(PROGRAM, 2, "--verify and --json name the same file", graph, "--verify", bad, "--json",
+           bad);
+    EXPECT(PROGRAM, 0, NULL, graph, "--quiet", "--json", "/dev/null");
     EXPECT(PROGRAM, 4, "missing.json", folder_file(&f, "missing.json"));
     EXPECT(PROGRAM, 4, NULL, f.path);
     file_write(bad, "");
