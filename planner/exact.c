@@ -294,20 +294,24 @@ static void list_items(exact *e) {
 }
 
 /* Every set of items that frees `need` bytes and would not without any one of them: since the items
- * come largest first, the last one is the one to ask. */
+ * come largest first, the last one is the one to ask. A set that all smaller items cannot complete
+ * is left at once, so that the effort is that of the sets that are found. */
 static rp_status drop_and_arrive(exact *e, const rp_state *state, uint32_t given, int64_t need) {
     const int64_t *bytes = e->t.bytes;
+    int64_t behind[RP_EXACT_MOST_VALUES + 1] = {0}; /* of each item and all that are smaller */
     uint32_t count = 0, next = 0;
     int64_t freed = 0;
     rp_status status = RP_OK;
+    for (uint32_t i = e->item_count; i-- > 0;)
+        behind[i] = behind[i + 1] + bytes[e->items[i]];
     while (status == RP_OK && *e->effort > 0) {
-        if (next < e->item_count) {
+        if (next < e->item_count && freed + behind[next] >= need) {
             e->chosen[count++] = (uint8_t)next;
             freed += bytes[e->items[next++]];
             if (freed < need)
                 continue;
             status = arrive(e, state, given, count);
-        } else if (count > 0) { /* nothing smaller is left: another one instead of the last */
+        } else if (count > 0) { /* another one instead of the last */
             freed -= bytes[e->items[e->chosen[--count]]];
             next = e->chosen[count] + 1U;
             continue;

@@ -4,6 +4,7 @@
 #include "families.h"
 #include "graphs.h"
 #include "verify.h"
+#include "written.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +172,28 @@ static void test_PL_04_exact_equals_trying_everything(void) {
     rp_context_destroy(context);
 }
 
+/* Forty values wait for a run that would not fit without all of them: to try every set of them
+ * would take for ever. */
+static void test_what_never_fits_is_seen_at_once(void) {
+    enum { VALUES = 40, TEXT_BYTES = 4096 };
+    rp_context *context = rp_test_context(1);
+    char text[TEXT_BYTES];
+    rp_candidate best;
+    int length = snprintf(text, sizeof text, "p x 1\n");
+    for (int i = 0; i < VALUES; i++)
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, "f F%d 1 x -> a%d:4\n", i, i);
+    length += snprintf(text + length, sizeof text - (size_t)length, "f W 1 x -> w:1000\nb B 1 w");
+    for (int i = 0; i < VALUES; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, " a%d", i);
+    snprintf(text + length, sizeof text - (size_t)length, " -> g:1\no g\n");
+    rp_graph *graph = rp_test_written_graph(context, text);
+    RP_CHECK(!solve(graph, 900, &best), "a schedule in less than one value takes");
+    RP_CHECK(solve(graph, 1200, &best) && best.recompute_cost_ns == 0, "nothing need be dropped");
+    rp_graph_destroy(graph);
+    rp_context_destroy(context);
+}
+
 /* ---- Others ---------------------------------------------------------------------------------- */
 
 typedef struct tally {
@@ -240,6 +263,7 @@ static void test_PL_04_auto_equals_exact_on_random_graphs(void) {
 
 static const rp_test tests[] = {
     RP_TEST(test_PL_04_exact_equals_trying_everything),
+    RP_TEST(test_what_never_fits_is_seen_at_once),
     RP_TEST(test_PL_04_auto_equals_exact_on_chains),
     RP_TEST(test_PL_04_auto_equals_exact_on_random_graphs),
 };
