@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 1024, MAX_NAME = 32, MAX_EDGES = 16 };
+enum { MAX_NAMES = 1024, MAX_NAME = 32, MAX_EDGES = 64 };
 
 typedef struct reader {
     rp_context *context;
@@ -80,6 +80,9 @@ static void read_node(reader *r, rp_phase phase) {
     node.cost_ns = atoll(strtok(NULL, " "));
     bool behind = false;
     for (const char *word = strtok(NULL, " "); word != NULL; word = strtok(NULL, " ")) {
+        RP_REQUIRE(node.input_count < MAX_EDGES && node.output_count < MAX_EDGES &&
+                       node.inplace_count < MAX_EDGES,
+                   "too much: '%s'", word);
         if (strcmp(word, "->") == 0)
             behind = true;
         else if (word[0] == '!')
