@@ -60,8 +60,8 @@ rp_status rp_strategy_find(rp_context *context, const char *text, const rp_strat
         *strategy = row;
         if (row->takes_argument && (colon == NULL || !read_argument(colon + 1, argument)))
             return rp_fail(context, RP_INVALID_ARGUMENT,
-                           "strategy \"%.80s\": %s needs a number of at least 1, as in %s:2", text,
-                           row->name, row->name);
+                           "strategy \"%.80s\": %s needs a number from 1 to %u, as in %s:2", text,
+                           row->name, RP_NONE - 1, row->name);
         if (!row->takes_argument && colon != NULL)
             return rp_fail(context, RP_INVALID_ARGUMENT, "strategy \"%.80s\": %s takes no number",
                            text, row->name);

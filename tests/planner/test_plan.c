@@ -167,7 +167,7 @@ static void test_strategies_by_name(void) {
     } rows[] = {{"", "strategy \"\" is unknown; known are keep-all, uniform:N, block:N, sqrt"},
                 {"optimale", "strategy \"optimale\" is unknown"},
                 {"aut", "is unknown"},
-                {"uniform", "uniform needs a number of at least 1, as in uniform:2"},
+                {"uniform", "uniform needs a number from 1 to 4294967294, as in uniform:2"},
                 {"uniform:", "needs a number"},
                 {"uniform:0", "needs a number"},
                 {"uniform:-1", "needs a number"},
