@@ -121,7 +121,7 @@ static const shape shapes[] = {
     {"22B", 48, 6144, 64, 0.0},
     {"175B", 96, 12288, 96, 0.70},
     {"530B", 105, 20480, 128, 0.65},
-    {"1T", 128, 25600, 160, 0.65},
+    {"1T", 128, 25600, 160, 0.0},
 };
 
 /* One micro-batch of one window of `layers` layers, accumulated, so that gradients are persistent
