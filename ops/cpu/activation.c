@@ -27,7 +27,7 @@ static inline float gelu_erf(float x) {
 
 static inline float gelu_erf_slope(float x) {
     const rp_math_normal normal = rp_math_normal_at(rp_math_normal_cut(x));
-    return (x < 0.0f ? normal.tail : 1.0f - normal.tail) + x * (0.398942280f * normal.gauss);
+    return (x < 0.0f ? normal.tail : 1.0f - normal.tail) + x * normal.density;
 }
 
 static inline float silu(float x) {
