@@ -56,13 +56,12 @@ static void for_tiles(const rp_launch *launch, int64_t rows, int64_t n, tile_bod
     const int64_t width = n < RP_CPU_CHUNK ? n : RP_CPU_CHUNK, height = RP_CPU_CHUNK / width;
     const int64_t across = n / width + (n % width != 0);
     const int64_t down = rows / height + (rows % height != 0);
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *n))
-    for (int64_t k = 0; k < across * down; k++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * n), k, across * down, {
         const int64_t top = k / across * height, begin = k % across * width;
         const tile t = {top, top + height < rows ? top + height : rows, begin,
                         begin + width < n ? begin + width : n};
         body(launch, t, n);
-    }
+    });
 }
 
 /* An output that is hardly larger than b may take b's place (sizes are compared when they are

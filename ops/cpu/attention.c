@@ -118,17 +118,17 @@ rp_status RP_CPU(attention)(const rp_launch *launch) {
     const int64_t heads = l->batch * l->heads, at_once = tile > 0 ? blocks : 1;
     const int64_t pieces = tile > 0 ? heads : heads * blocks;
     float *o = launch->out[0], *lse = launch->out[1], *workspace = launch->workspace;
-#pragma omp parallel for num_threads(launch->threads)                                              \
-    schedule(dynamic) if (heads * l->queries * l->keys * l->size > RP_CPU_SERIAL)
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        float stack[RP_ATTENTION_TILES * RP_ATTENTION_TILE_FLOATS] __attribute__((aligned(64)));
-        float *tiles = tile > 0 ? workspace + piece * RP_ATTENTION_TILES * tile : stack;
-        for (int64_t i = piece * at_once; i < (piece + 1) * at_once; i++) {
-            const int64_t head = i / blocks;
-            const rp_query_block block = rp_query_block_make(&job, head / l->heads, head % l->heads,
-                                                             i % blocks * job.width, KEYS);
-            forward_block(&job, &block, tiles, o, lse);
-        }
-    }
+    RP_PARALLEL_FOR_UNEVEN(
+        heads * l->queries * l->keys * l->size > RP_CPU_SERIAL ? launch->threads : 1, piece, pieces,
+        {
+            float stack[RP_ATTENTION_TILES * RP_ATTENTION_TILE_FLOATS] __attribute__((aligned(64)));
+            float *tiles = tile > 0 ? workspace + piece * RP_ATTENTION_TILES * tile : stack;
+            for (int64_t i = piece * at_once; i < (piece + 1) * at_once; i++) {
+                const int64_t head = i / blocks;
+                const rp_query_block block = rp_query_block_make(
+                    &job, head / l->heads, head % l->heads, i % blocks * job.width, KEYS);
+                forward_block(&job, &block, tiles, o, lse);
+            }
+        });
     return RP_OK;
 }

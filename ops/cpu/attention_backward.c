@@ -214,13 +214,13 @@ rp_status RP_CPU(attention_backward)(const rp_launch *launch) {
     const gradients out = gradients_of(launch, l);
     const int64_t tile = rp_attention_workspace_tile(l->size), heads = l->batch * l->kv_heads;
     float *workspace = launch->workspace;
-#pragma omp parallel for num_threads(launch->threads)                                              \
-    schedule(dynamic) if (heads * l->group * l->queries * l->keys * l->size > RP_CPU_SERIAL)
-    for (int64_t i = 0; i < heads; i++) {
-        float stack[RP_ATTENTION_BACKWARD_TILES * RP_ATTENTION_TILE_FLOATS]
-            __attribute__((aligned(64)));
-        float *tiles = tile > 0 ? workspace + i * RP_ATTENTION_BACKWARD_TILES * tile : stack;
-        backward_head(&job, i / l->kv_heads, i % l->kv_heads, &s, &out, tiles);
-    }
+    RP_PARALLEL_FOR_UNEVEN(
+        heads * l->group * l->queries * l->keys * l->size > RP_CPU_SERIAL ? launch->threads : 1, i,
+        heads, {
+            float stack[RP_ATTENTION_BACKWARD_TILES * RP_ATTENTION_TILE_FLOATS]
+                __attribute__((aligned(64)));
+            float *tiles = tile > 0 ? workspace + i * RP_ATTENTION_BACKWARD_TILES * tile : stack;
+            backward_head(&job, i / l->kv_heads, i % l->kv_heads, &s, &out, tiles);
+        });
     return RP_OK;
 }

@@ -18,14 +18,13 @@ static void pass_columns(float *out, const float *added, const rp_attention_layo
     const int64_t rows = l->batch * l->keys;
     if (added == out)
         return;
-#pragma omp parallel for num_threads(threads) if (rows * count > RP_CPU_SERIAL)
-    for (int64_t i = 0; i < rows; i++) {
+    RP_PARALLEL_FOR(rows * count > RP_CPU_SERIAL ? threads : 1, i, rows, {
         float *to = out + i * l->kv_stride + column;
         if (added != NULL)
             memcpy(to, added + i * l->kv_stride + column, (size_t)count * sizeof *to);
         else
             memset(to, 0, (size_t)count * sizeof *to);
-    }
+    });
 }
 
 /* q [B, T, H D], k [B, T', H' D] or packed -> scores [B, H, T, T'] = scale q k^T */
@@ -36,14 +35,13 @@ rp_status RP_CPU(attention_scores)(const rp_launch *launch) {
     const float *q = launch->in[0], *k = params->attention.packed ? q : launch->in[1];
     float *scores = launch->out[0];
     const int64_t products = l.batch * l.heads;
-#pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)
-    for (int64_t i = 0; i < products; i++) {
+    RP_PARALLEL_FOR_UNEVEN(products >= MANY ? launch->threads : 1, i, products, {
         const int64_t b = i / l.heads, h = i % l.heads;
         rp_gemm(false, true, l.queries, l.keys, l.size, l.scale,
                 q + b * l.queries * l.q_stride + h * l.size, l.q_stride,
                 k + b * l.keys * l.kv_stride + l.k_column + h / l.group * l.size, l.kv_stride, 0.0f,
                 scores + i * l.queries * l.keys, l.keys);
-    }
+    });
     return RP_OK;
 }
 
@@ -89,14 +87,13 @@ rp_status RP_CPU(attention_scores_backward)(const rp_launch *launch) {
     if (packed)
         pass_columns(dq, q_added, &l, l.v_column, l.kv_heads * l.size, launch->threads);
     const int64_t products = l.batch * l.kv_heads;
-#pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)
-    for (int64_t i = 0; i < products; i++) {
+    RP_PARALLEL_FOR_UNEVEN(products >= MANY ? launch->threads : 1, i, products, {
         const int64_t b = i / l.kv_heads, g = i % l.kv_heads;
         for (int64_t h = g * l.group; h < (g + 1) * l.group && dq != NULL; h++)
             scores_backward_q(&l, b, h, k, dscores, q_added, dq);
         if (dk != NULL)
             backward_kv(&l, b, g, l.scale, dscores, q, l.q_stride, k_added, dk, l.k_column);
-    }
+    });
     return RP_OK;
 }
 
@@ -108,13 +105,12 @@ rp_status RP_CPU(attention_values)(const rp_launch *launch) {
     const float *p = launch->in[0], *v = launch->in[1];
     float *o = launch->out[0];
     const int64_t products = l.batch * l.heads;
-#pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)
-    for (int64_t i = 0; i < products; i++) {
+    RP_PARALLEL_FOR_UNEVEN(products >= MANY ? launch->threads : 1, i, products, {
         const int64_t b = i / l.heads, h = i % l.heads;
         rp_gemm(false, false, l.queries, l.size, l.keys, 1.0f, p + i * l.queries * l.keys, l.keys,
                 v + b * l.keys * l.kv_stride + l.v_column + h / l.group * l.size, l.kv_stride, 0.0f,
                 o + b * l.queries * l.o_stride + h * l.size, l.o_stride);
-    }
+    });
     return RP_OK;
 }
 
@@ -143,13 +139,12 @@ rp_status RP_CPU(attention_values_backward)(const rp_launch *launch) {
         pass_columns(dv, v_added, &l, 0, l.v_column, launch->threads);
     const float beta = dp != NULL ? rp_launch_beta(launch, 0) : 0.0f;
     const int64_t products = l.batch * l.kv_heads;
-#pragma omp parallel for num_threads(launch->threads) schedule(dynamic) if (products >= MANY)
-    for (int64_t i = 0; i < products; i++) {
+    RP_PARALLEL_FOR_UNEVEN(products >= MANY ? launch->threads : 1, i, products, {
         const int64_t b = i / l.kv_heads, g = i % l.kv_heads;
         for (int64_t h = g * l.group; h < (g + 1) * l.group && dp != NULL; h++)
             values_backward_p(&l, b, h, v, gradient, beta, dp);
         if (dv != NULL)
             backward_kv(&l, b, g, 1.0f, p, gradient, l.o_stride, v_added, dv, l.v_column);
-    }
+    });
     return RP_OK;
 }

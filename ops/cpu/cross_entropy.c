@@ -52,9 +52,8 @@ rp_status RP_CPU(cross_entropy)(const rp_launch *launch) {
     double *losses = launch->workspace, loss = 0.0;
     if (launch->call.in[0].dtype != RP_F32 || launch->call.out[0].dtype != RP_F32)
         return RP_UNSUPPORTED;
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, p.rows *p.width))
-    for (int64_t r = 0; r < p.rows; r++)
-        losses[r] = forward_row(&p, r, lse);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, p.rows * p.width), r, p.rows,
+                    { losses[r] = forward_row(&p, r, lse); });
     for (int64_t r = 0; r < p.rows; r++)
         loss += losses[r];
     *(float *)launch->out[0] = (float)(loss * weight_of(&p, launch));
@@ -85,8 +84,7 @@ rp_status RP_CPU(cross_entropy_backward)(const rp_launch *launch) {
     float *dx = launch->out[0];
     if (launch->call.in[0].dtype != RP_F32 || launch->call.out[0].dtype != RP_F32)
         return RP_UNSUPPORTED;
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, p.rows *p.width))
-    for (int64_t r = 0; r < p.rows; r++)
-        backward_row(&p, r, lse[r], g, dx + r * p.width);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, p.rows * p.width), r, p.rows,
+                    { backward_row(&p, r, lse[r], g, dx + r * p.width); });
     return RP_OK;
 }

@@ -27,11 +27,10 @@ static inline void rp_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, fl
 /* Copies `count` floats, in pieces that do not depend on the number of threads. */
 static inline void rp_copy_floats(float *to, const float *from, int64_t count, int threads) {
     const int64_t piece = RP_CPU_SERIAL, pieces = (count + piece - 1) / piece;
-#pragma omp parallel for num_threads(threads) if (pieces > 4)
-    for (int64_t i = 0; i < pieces; i++) {
+    RP_PARALLEL_FOR(pieces > 4 ? threads : 1, i, pieces, {
         const int64_t begin = i * piece, left = count - begin;
         memcpy(to + begin, from + begin, (size_t)(left < piece ? left : piece) * sizeof *to);
-    }
+    });
 }
 
 static inline float *rp_launch_output(const rp_launch *launch, size_t slot) {

@@ -24,6 +24,28 @@ RP_KERNEL_OP_LIST(RP_CPU_PROTOTYPE)
 /* The table of the set being compiled. */
 extern const rp_kernel RP_CPU(table)[RP_OP_COUNT];
 
+/* The body for i of [0, count), shared by `threads` threads; UNEVEN: some take much longer than
+ * others. One thread runs the loop as it stands: for a parallel region of one thread, too, OpenMP
+ * makes a team in memory from the heap (gcc's and clang's runtime both do), and a step asks for
+ * none. */
+#define RP_PARALLEL_PRAGMA(clauses) _Pragma(#clauses)
+#define RP_PARALLEL_SHARED(threads, scheduled, i, count, ...)                                      \
+    do {                                                                                           \
+        const int rp_team = (threads);                                                             \
+        if (rp_team <= 1) {                                                                        \
+            for (int64_t i = 0; i < (count); i++)                                                  \
+                __VA_ARGS__                                                                        \
+        } else {                                                                                   \
+            RP_PARALLEL_PRAGMA(omp parallel for schedule(scheduled) num_threads(rp_team))          \
+            for (int64_t i = 0; i < (count); i++)                                                  \
+                __VA_ARGS__                                                                        \
+        }                                                                                          \
+    } while (0)
+#define RP_PARALLEL_FOR(threads, i, count, ...)                                                    \
+    RP_PARALLEL_SHARED(threads, static, i, count, __VA_ARGS__)
+#define RP_PARALLEL_FOR_UNEVEN(threads, i, count, ...)                                             \
+    RP_PARALLEL_SHARED(threads, dynamic, i, count, __VA_ARGS__)
+
 /* Elements below which a loop is not worth a second thread. */
 #define RP_CPU_SERIAL 16384
 

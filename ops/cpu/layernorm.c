@@ -54,10 +54,10 @@ rp_status RP_CPU(layernorm)(const rp_launch *launch) {
     const float *x = launch->in[0], *weight = launch->in[1], *bias = launch->in[2];
     float *y = launch->out[0], *stats = launch->out[1];
     RP_TRY(rp_require_f32(launch));
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
-    for (int64_t r = 0; r < rows; r++)
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), r, rows, {
         forward_row(x + r * width, weight, bias, y + r * width, stats ? stats + 2 * r : NULL, width,
                     launch->call.params->layernorm.eps);
+    });
     return RP_OK;
 }
 
@@ -176,13 +176,12 @@ rp_status RP_CPU(layernorm_backward)(const rp_launch *launch) {
         return RP_OK;
     if (of_weight && of_bias && rows > 0)
         dbias += cut.count * width;
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
-    for (int64_t p = 0; p < cut.count; p++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), p, cut.count, {
         const int64_t top = p * cut.length;
         backward_rows(launch, top, top + cut.length < rows ? top + cut.length : rows,
                       of_weight ? clear_line(dweight + p * width, width) : NULL,
                       of_bias ? clear_line(dbias + p * width, width) : NULL);
-    }
+    });
     if (of_weight)
         rp_add_pieces(launch, launch->out[1], rp_accumulated(launch, 1), dweight, cut.count, width);
     if (of_bias)

@@ -17,9 +17,8 @@ static matrix_sizes sizes_of(const rp_launch *launch, rp_shape rows, rp_shape we
 /* Every row of y [rows, out] becomes bias [out]: the product then adds to it, which costs what
  * clearing y would. */
 static void fill_rows(float *y, const float *bias, int64_t rows, int64_t out, int threads) {
-#pragma omp parallel for num_threads(threads) if (rows * out > RP_CPU_SERIAL)
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(y + i * out, bias, (size_t)out * sizeof *y);
+    RP_PARALLEL_FOR(rows * out > RP_CPU_SERIAL ? threads : 1, i, rows,
+                    { memcpy(y + i * out, bias, (size_t)out * sizeof *y); });
 }
 
 /* x [rows, in], weight [in, out] or [out, in], bias [out] or absent -> y [rows, out] */
@@ -83,12 +82,11 @@ static void bias_gradient(const rp_launch *launch, int64_t rows, int64_t out) {
     const float *dy = launch->in[1], *added = rp_accumulated(launch, 1);
     float *dbias = launch->out[1];
     const int64_t blocks = (out + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for num_threads(launch->threads) if (rows * out > RP_CPU_SERIAL)
-    for (int64_t block = 0; block < blocks; block++) {
+    RP_PARALLEL_FOR(rows * out > RP_CPU_SERIAL ? launch->threads : 1, block, blocks, {
         const int64_t c = block * COLUMNS, left = out - c;
         sum_columns(dbias + c, added != NULL ? added + c : NULL, dy + c, rows, out,
                     left < COLUMNS ? (int)left : COLUMNS);
-    }
+    });
 }
 
 /* x [rows, in], dy [rows, out] -> dweight = x^T dy, [in, out] or transposed; dbias [out]. Either

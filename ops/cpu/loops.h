@@ -25,20 +25,17 @@ static inline int rp_cpu_threads(const rp_launch *launch, int64_t elements) {
 /* Calls `body` for all chunks of [0, n). */
 static inline void rp_for_chunks(const rp_launch *launch, int64_t n, rp_range_body body) {
     const int64_t chunks = n / RP_CPU_CHUNK + (n % RP_CPU_CHUNK != 0);
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, n))
-    for (int64_t c = 0; c < chunks; c++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, n), c, chunks, {
         const int64_t begin = c * RP_CPU_CHUNK;
         const int64_t rest = n - begin;
         body(launch, begin, begin + (rest < RP_CPU_CHUNK ? rest : RP_CPU_CHUNK));
-    }
+    });
 }
 
 /* Calls `body` for each of [0, n) pieces of work, `elements` in all, one at a time. */
 static inline void rp_for_each(const rp_launch *launch, int64_t n, int64_t elements,
                                rp_range_body body) {
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, elements))
-    for (int64_t i = 0; i < n; i++)
-        body(launch, i, i + 1);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, elements), i, n, { body(launch, i, i + 1); });
 }
 
 /* What is added to output k, or NULL. */

@@ -21,10 +21,12 @@ rp_status RP_CPU(matmul)(const rp_launch *launch) {
     const float beta = rp_launch_beta(launch, 0);
     const bool small = (double)m * (double)n * (double)k <= SMALL;
     const bool share = batch > 1 && (small || batch >= MANY);
-#pragma omp parallel for num_threads(launch->threads) schedule(                                    \
-    dynamic) if (share && (double)m * (double)n * (double)k * (double)batch > RP_CPU_SERIAL)
-    for (int64_t i = 0; i < batch; i++)
-        rp_gemm(ta, tb, m, n, k, 1.0f, a + i * m * k, ta ? m : k, b + i * k * n, tb ? k : n, beta,
-                c + i * m * n, n);
+    RP_PARALLEL_FOR_UNEVEN(
+        share && (double)m * (double)n * (double)k * (double)batch > RP_CPU_SERIAL ? launch->threads
+                                                                                   : 1,
+        i, batch, {
+            rp_gemm(ta, tb, m, n, k, 1.0f, a + i * m * k, ta ? m : k, b + i * k * n, tb ? k : n,
+                    beta, c + i * m * n, n);
+        });
     return RP_OK;
 }

@@ -33,15 +33,14 @@ static inline void rp_put_line(float *out, const float *sum, const float *line, 
 static inline void rp_add_pieces(const rp_launch *launch, float *out, const float *sum,
                                  const float *pieces, int64_t count, int64_t columns) {
     const int64_t tiles = rp_tile_count(columns);
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, columns))
-    for (int64_t t = 0; t < tiles; t++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, columns), t, tiles, {
         const int64_t begin = t * RP_CPU_TILE, rest = columns - begin;
         const int64_t width = rest < RP_CPU_TILE ? rest : RP_CPU_TILE;
         float line[RP_CPU_TILE] = {0};
         if (count > 0)
             rp_add_rows(line, pieces + begin, count, columns, width);
         rp_put_line(out + begin, sum != NULL ? sum + begin : NULL, line, width);
-    }
+    });
 }
 
 #endif

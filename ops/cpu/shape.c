@@ -21,12 +21,11 @@ typedef struct runs {
 
 static void copy_runs(const rp_launch *launch, const runs *r) {
     const int64_t pieces = r->run / PIECE + (r->run % PIECE != 0);
-#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, r->count * r->run))
-    for (int64_t t = 0; t < r->count * pieces; t++) {
+    RP_PARALLEL_FOR(threads_for_bytes(launch, r->count * r->run), t, r->count * pieces, {
         const int64_t k = t / pieces, begin = t % pieces * PIECE, rest = r->run - begin;
         memcpy(r->to + k * r->to_stride + begin, r->from + k * r->from_stride + begin,
                (size_t)(rest < PIECE ? rest : PIECE));
-    }
+    });
 }
 
 /* ---- transpose ------------------------------------------------------------------------------- */
@@ -94,23 +93,21 @@ static void transpose_task(const rp_launch *launch, const swap *s, int64_t t) {
 
 static void transpose_elements(const rp_launch *launch, const swap *s, int64_t bytes) {
     const int64_t blocks = (s->a + BLOCK - 1) / BLOCK * ((s->b + BLOCK - 1) / BLOCK);
-#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, bytes))
-    for (int64_t t = 0; t < s->outer * s->middle * blocks; t++)
-        transpose_task(launch, s, t);
+    RP_PARALLEL_FOR(threads_for_bytes(launch, bytes), t, s->outer * s->middle * blocks,
+                    { transpose_task(launch, s, t); });
 }
 
 /* Where whole runs of `inner` elements move: row (o, b, m) of the output is `a` runs. */
 static void transpose_runs(const rp_launch *launch, const swap *s, int64_t bytes) {
     const int64_t run = s->inner * (int64_t)s->size;
-#pragma omp parallel for schedule(static) num_threads(threads_for_bytes(launch, bytes))
-    for (int64_t t = 0; t < s->outer * s->b * s->middle; t++) {
+    RP_PARALLEL_FOR(threads_for_bytes(launch, bytes), t, s->outer * s->b * s->middle, {
         const int64_t m = t % s->middle, b = t / s->middle % s->b, o = t / s->middle / s->b;
         uint8_t *to = (uint8_t *)launch->out[0] + t * s->a * run;
         const uint8_t *from =
             (const uint8_t *)launch->in[0] + ((o * s->a * s->middle + m) * s->b + b) * run;
         for (int64_t a = 0; a < s->a; a++)
             memcpy(to + a * run, from + a * s->middle * s->b * run, (size_t)run);
-    }
+    });
 }
 
 rp_status RP_CPU(transpose)(const rp_launch *launch) {
@@ -187,14 +184,13 @@ rp_status RP_CPU(slice_backward)(const rp_launch *launch) {
     const int64_t begin = launch->call.params->slice.start * inner;
     const int64_t run = launch->call.params->slice.length * inner;
     const float *sum = rp_accumulated(launch, 0);
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, x.outer *row))
-    for (int64_t o = 0; o < x.outer; o++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, x.outer * row), o, x.outer, {
         float *dx = (float *)launch->out[0] + o * row;
         const float *dy = (const float *)launch->in[0] + o * run - begin;
         const float *from = sum != NULL ? sum + o * row : NULL;
         begin_gradient(dx, from, 0, begin);
         RP_LOOP(dx, from, begin, begin + run, dy[i]);
         begin_gradient(dx, from, begin + run, row);
-    }
+    });
     return RP_OK;
 }

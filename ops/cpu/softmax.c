@@ -42,9 +42,8 @@ rp_status RP_CPU(softmax)(const rp_launch *launch) {
     const float *x = launch->in[0];
     float *y = launch->out[0];
     RP_TRY(rp_require_f32(launch));
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
-    for (int64_t r = 0; r < rows; r++)
-        forward_row(x + r * width, y + r * width, visible(launch, r), width);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), r, rows,
+                    { forward_row(x + r * width, y + r * width, visible(launch, r), width); });
     return RP_OK;
 }
 
@@ -65,9 +64,9 @@ rp_status RP_CPU(softmax_backward)(const rp_launch *launch) {
     const float *y = launch->in[0], *dy = launch->in[1], *sum = rp_accumulated(launch, 0);
     float *dx = launch->out[0];
     RP_TRY(rp_require_f32(launch));
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *width))
-    for (int64_t r = 0; r < rows; r++)
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), r, rows, {
         backward_row(y + r * width, dy + r * width, sum != NULL ? sum + r * width : NULL,
                      dx + r * width, visible(launch, r), width);
+    });
     return RP_OK;
 }

@@ -16,11 +16,10 @@ rp_status RP_CPU(sum)(const rp_launch *launch) {
     const float *x = launch->in[0];
     double *partial = launch->workspace, sum = 0.0;
     RP_TRY(rp_require_f32(launch));
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, n))
-    for (int64_t p = 0; p < cut.count; p++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, n), p, cut.count, {
         const int64_t begin = p * cut.length, rest = n - begin;
         partial[p] = sum_of(x + begin, rest < cut.length ? rest : cut.length);
-    }
+    });
     for (int64_t p = 0; p < cut.count; p++)
         sum += partial[p];
     *(float *)launch->out[0] = (float)(sum * (double)launch->call.params->sum.factor);
@@ -53,8 +52,7 @@ rp_status RP_CPU(sum_leading)(const rp_launch *launch) {
         out = launch->workspace;
         sum = NULL;
     }
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, rows *columns))
-    for (int64_t task = 0; task < cut.count * tiles; task++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * columns), task, cut.count * tiles, {
         const int64_t piece = task / tiles, top = piece * cut.length, left = rows - top;
         const int64_t begin = task % tiles * RP_CPU_TILE, rest = columns - begin;
         const int64_t width = rest < RP_CPU_TILE ? rest : RP_CPU_TILE;
@@ -62,7 +60,7 @@ rp_status RP_CPU(sum_leading)(const rp_launch *launch) {
         rp_add_rows(line, x + top * columns + begin, left < cut.length ? left : cut.length, columns,
                     width);
         rp_put_line(out + piece * columns + begin, sum != NULL ? sum + begin : NULL, line, width);
-    }
+    });
     if (cut.count != 1)
         rp_add_pieces(launch, launch->out[0], rp_accumulated(launch, 0), launch->workspace,
                       cut.count, columns);

@@ -62,11 +62,10 @@ rp_status RP_CPU(sum_squares)(const rp_launch *launch) {
     double *partial = launch->workspace, *out = launch->out[0], sum = 0.0;
     if (launch->call.in[0].dtype != RP_F32)
         return RP_UNSUPPORTED;
-#pragma omp parallel for schedule(static) num_threads(rp_cpu_threads(launch, n))
-    for (int64_t p = 0; p < cut.count; p++) {
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, n), p, cut.count, {
         const int64_t begin = p * cut.length, rest = n - begin;
         partial[p] = squares_of(x + begin, rest < cut.length ? rest : cut.length);
-    }
+    });
     for (int64_t p = 0; p < cut.count; p++)
         sum += partial[p];
     *out = sum;
