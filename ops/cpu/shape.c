@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "loops.h"
+#include "tile.h"
 
 /* Bytes that one thread moves at once. */
 enum { PIECE = 64 * 1024 };
@@ -60,18 +61,23 @@ static swap swap_of(const rp_launch *launch) {
  */
 enum { BLOCK = 64 };
 
-#define TRANSPOSE_BLOCK(name, type)                                                                \
-    static void name(const type *from, type *to, int64_t rows, int64_t columns,                    \
-                     int64_t from_stride, int64_t to_stride) {                                     \
-        type turned[BLOCK][BLOCK];                                                                 \
-        for (int64_t r = 0; r < rows; r++)                                                         \
-            for (int64_t c = 0; c < columns; c++)                                                  \
-                turned[c][r] = from[r * from_stride + c];                                          \
-        for (int64_t c = 0; c < columns; c++)                                                      \
-            memcpy(to + c * to_stride, turned[c], (size_t)rows * sizeof(type));                    \
-    }
-TRANSPOSE_BLOCK(transpose_block_4, uint32_t)
-TRANSPOSE_BLOCK(transpose_block_2, uint16_t)
+static void turn_4(const float *from, float *to, int64_t rows, int64_t columns, int64_t from_stride,
+                   int64_t to_stride) {
+    float turned[BLOCK][BLOCK];
+    RP_CPU(tile_transpose)(turned[0], BLOCK, from, from_stride, rows, columns);
+    for (int64_t c = 0; c < columns; c++)
+        memcpy(to + c * to_stride, turned[c], (size_t)rows * sizeof *to);
+}
+
+static void turn_2(const uint16_t *from, uint16_t *to, int64_t rows, int64_t columns,
+                   int64_t from_stride, int64_t to_stride) {
+    uint16_t turned[BLOCK][BLOCK];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            turned[c][r] = from[r * from_stride + c];
+    for (int64_t c = 0; c < columns; c++)
+        memcpy(to + c * to_stride, turned[c], (size_t)rows * sizeof *to);
+}
 
 /* The t-th block of all matrices [A, B] of the tensor. */
 static void transpose_task(const rp_launch *launch, const swap *s, int64_t t) {
@@ -84,11 +90,11 @@ static void transpose_task(const rp_launch *launch, const swap *s, int64_t t) {
     const int64_t from = (o * s->a + top) * s->middle * s->b + m * s->b + left;
     const int64_t to = (o * s->b + left) * s->middle * s->a + m * s->a + top;
     if (s->size == 4)
-        transpose_block_4((const uint32_t *)launch->in[0] + from, (uint32_t *)launch->out[0] + to,
-                          rows, columns, s->middle * s->b, s->middle * s->a);
+        turn_4((const float *)launch->in[0] + from, (float *)launch->out[0] + to, rows, columns,
+               s->middle * s->b, s->middle * s->a);
     else
-        transpose_block_2((const uint16_t *)launch->in[0] + from, (uint16_t *)launch->out[0] + to,
-                          rows, columns, s->middle * s->b, s->middle * s->a);
+        turn_2((const uint16_t *)launch->in[0] + from, (uint16_t *)launch->out[0] + to, rows,
+               columns, s->middle * s->b, s->middle * s->a);
 }
 
 static void transpose_elements(const rp_launch *launch, const swap *s, int64_t bytes) {
