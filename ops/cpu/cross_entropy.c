@@ -36,11 +36,30 @@ static double weight_of(const problem *p, const rp_launch *launch) {
     return valid > 0 ? 1.0 / (double)valid : 0.0;
 }
 
+/* Elements that are still in the first cache when their exponentials are taken. */
+enum { BLOCK = 2048 };
+
+/* In blocks, each relative to the largest element so far. In one of -infinity only, what has been
+ * seen has no exponentials: any other number will do for it. */
+static double log_sum_exp(const float *x, int64_t width) {
+    float top = -INFINITY;
+    double sum = 0.0;
+    for (int64_t begin = 0; begin < width; begin += BLOCK) {
+        const int64_t count = width - begin < BLOCK ? width - begin : BLOCK;
+        const float largest = rp_row_max(x + begin, count);
+        if (largest > top) {
+            sum *= exp((double)top - (double)largest);
+            top = largest;
+        }
+        sum += (double)rp_row_exp_sum(x + begin, count, top == -INFINITY ? 0.0f : top);
+    }
+    return (double)top + log(sum);
+}
+
 /* The log-sum-exp is left in lse, the loss of the row returned. */
 static double forward_row(const problem *p, int64_t row, float *lse) {
     const float *x = p->logits + row * p->width;
-    const float top = rp_row_max(x, p->width);
-    const double log_sum = (double)top + log((double)rp_row_exp_sum(x, p->width, top));
+    const double log_sum = log_sum_exp(x, p->width);
     if (lse != NULL)
         lse[row] = (float)log_sum;
     return is_valid(p, row) ? log_sum - (double)x[p->targets[row]] : 0.0;
