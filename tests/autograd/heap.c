@@ -1,5 +1,5 @@
-/* malloc, calloc, realloc and aligned_alloc of the C library behind a counter. A definition in the
- * program comes before those of every library, so OpenBLAS and OpenMP are counted too. */
+/* malloc and its like of the C library behind a counter. A definition in the program comes before
+ * those of every library, so OpenBLAS and OpenMP are counted too. */
 #include "heap.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ bool heap_is_held_back(void) {
 #endif
 }
 
-#if defined(UNDER_SANITIZER) || defined(__clang__) || !defined(__GLIBC__)
+#if defined(UNDER_SANITIZER) || !defined(__GLIBC__)
 
 bool heap_is_counted(void) {
     return false;
@@ -40,6 +40,7 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
+void *memalign(size_t alignment, size_t bytes);
 
 __attribute__((visibility("default"))) void *malloc(size_t bytes) {
     atomic_fetch_add(&calls, 1);
@@ -66,6 +67,11 @@ __attribute__((visibility("default"))) int posix_memalign(void **block, size_t a
     atomic_fetch_add(&calls, 1);
     *block = __libc_memalign(alignment, bytes);
     return *block != NULL ? 0 : ENOMEM;
+}
+
+__attribute__((visibility("default"))) void *memalign(size_t alignment, size_t bytes) {
+    atomic_fetch_add(&calls, 1);
+    return __libc_memalign(alignment, bytes);
 }
 
 bool heap_is_counted(void) {

@@ -1,15 +1,11 @@
-/* Counts calls of malloc and its like, in every thread and library of this program. Not counted is
- * memalign, by which GCC's OpenMP runtime takes the team of every parallel region that has one
- * thread, and gives it back behind the region. */
+/* Counts calls of malloc and its like, in every thread and library of this program. */
 #ifndef REPRISE_TESTS_AUTOGRAD_HEAP_H
 #define REPRISE_TESTS_AUTOGRAD_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False under a sanitizer, which has these functions for itself, and with clang, whose OpenMP
- * runtime allocates for every parallel region that has one thread: its calls cannot be told from
- * ours. */
+/* False under a sanitizer, which has these functions for itself. */
 bool heap_is_counted(void);
 
 /* Whether a sanitizer holds freed memory back: the process then grows with every block that comes

@@ -1,4 +1,6 @@
 /* Backends, the choice of instruction set, data types and shapes. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
 #include <string.h>
@@ -79,6 +81,26 @@ static void test_cpu_copies_and_threads(void) {
     RP_CHECK_EQUAL(omp_get_max_threads(), 3);
     cpu->leave(outer);
     RP_CHECK_EQUAL(omp_get_max_threads(), before);
+}
+
+/* Two OpenMP runtimes would be two pools of threads that wait for each other. OpenBLAS calls gcc's;
+ * clang's answers to the same names, if it is found first. */
+static void test_blas_and_kernels_share_an_openmp_runtime(void) {
+    static const char *const names[] = {"omp_get_max_threads", "GOMP_parallel", "__kmpc_fork_call"};
+    const char *library = NULL;
+    int found = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        Dl_info info;
+        void *const address = dlsym(RTLD_DEFAULT, names[i]);
+        if (address == NULL || dladdr(address, &info) == 0)
+            continue;
+        found++;
+        if (library == NULL)
+            library = info.dli_fname;
+        RP_CHECK(strcmp(library, info.dli_fname) == 0, "%s is in %s, others in %s", names[i],
+                 info.dli_fname, library);
+    }
+    RP_CHECK(found >= 2, "%d of the names found", found);
 }
 
 /* An exbibyte: addresses can be told apart and compared, and nothing behind them is touched. */
@@ -204,6 +226,7 @@ static const rp_test tests[] = {
     RP_TEST(test_cpu_block_of_nothing),
     RP_TEST(test_cpu_out_of_memory_is_a_status),
     RP_TEST(test_cpu_copies_and_threads),
+    RP_TEST(test_blas_and_kernels_share_an_openmp_runtime),
     RP_TEST(test_null_backend_has_addresses_for_any_size),
     RP_TEST(test_backend_of_no_kind),
     RP_TEST(test_instruction_sets),
