@@ -29,8 +29,8 @@ bool fail_write(failure *failure, const char *what) {
 
 int status_of(rp_status status) {
     static const struct {
-        rp_status library;
-        int program;
+        rp_status of_library;
+        int of_program;
     } table[] = {
         {RP_OK, STATUS_DONE},
         {RP_INVALID_ARGUMENT, STATUS_USAGE}, /* arguments come from the command line */
@@ -42,8 +42,8 @@ int status_of(rp_status status) {
         {RP_DEVICE_ERROR, STATUS_DEVICE},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].library == status)
-            return table[i].program;
+        if (table[i].of_library == status)
+            return table[i].of_program;
     return STATUS_OTHER;
 }
 

@@ -45,7 +45,7 @@ typedef struct world {
     int64_t bytes[1 << MOST_VALUES]; /* of each set of values */
     int64_t cost[MOST_NODES + 1][1 << MOST_VALUES];
     bool waiting[MOST_NODES + 1][1 << MOST_VALUES];
-    uint32_t todo[(MOST_NODES + 1) << MOST_VALUES], head, tail; /* a ring */
+    uint32_t queue[(MOST_NODES + 1) << MOST_VALUES], head, tail; /* a ring */
     uint32_t values;
 } world;
 
@@ -84,8 +84,8 @@ static void reach(world *w, uint32_t ran, uint32_t live, int64_t cost) {
     if (w->waiting[ran][live])
         return;
     w->waiting[ran][live] = true;
-    w->todo[w->tail] = ran << MOST_VALUES | live;
-    w->tail = (w->tail + 1) % (sizeof w->todo / sizeof w->todo[0]);
+    w->queue[w->tail] = ran << MOST_VALUES | live;
+    w->tail = (w->tail + 1) % (sizeof w->queue / sizeof w->queue[0]);
 }
 
 static bool may_run_again(const world *w, uint32_t n, uint32_t ran) {
@@ -112,9 +112,9 @@ static int64_t try_everything(world *w, int64_t budget) {
     w->head = w->tail = 0;
     reach(w, 0, 0, 0);
     while (w->head != w->tail) {
-        const uint32_t state = w->todo[w->head], ran = state >> MOST_VALUES;
+        const uint32_t state = w->queue[w->head], ran = state >> MOST_VALUES;
         const uint32_t live = state & ((1u << MOST_VALUES) - 1);
-        w->head = (w->head + 1) % (sizeof w->todo / sizeof w->todo[0]);
+        w->head = (w->head + 1) % (sizeof w->queue / sizeof w->queue[0]);
         w->waiting[ran][live] = false;
         for (uint32_t v = 0; v < w->values; v++)
             if (live >> v & 1)

@@ -107,7 +107,7 @@ typedef struct world {
     const rp_graph *graph;
     uint32_t marked[MARKED_MOST], marked_count;
     uint8_t seen[STATES];
-    uint32_t todo[STATES], todo_count;
+    uint32_t queue[STATES], queue_count;
 } world;
 
 static uint32_t mask_of(const world *w, const uint32_t *values, size_t count) {
@@ -133,7 +133,7 @@ static void visit(world *w, uint32_t ran, uint32_t live, uint32_t away) {
         away |= ~live & ((1u << w->marked_count) - 1);
     const uint32_t state = (ran << 2 * MARKED_MOST) | live << MARKED_MOST | away;
     if (!w->seen[state])
-        w->todo[w->todo_count++] = state;
+        w->queue[w->queue_count++] = state;
     w->seen[state] = 1;
 }
 
@@ -154,10 +154,10 @@ static bool honours_marks(world *w) {
     const uint32_t all = (1u << w->marked_count) - 1;
     const uint32_t needed = mask_of(w, graph->outputs, graph->output_count);
     memset(w->seen, 0, sizeof w->seen);
-    w->todo_count = 0;
+    w->queue_count = 0;
     visit(w, 0, 0, 0);
-    while (w->todo_count > 0) {
-        const uint32_t state = w->todo[--w->todo_count], ran = state >> 2 * MARKED_MOST;
+    while (w->queue_count > 0) {
+        const uint32_t state = w->queue[--w->queue_count], ran = state >> 2 * MARKED_MOST;
         const uint32_t live = state >> MARKED_MOST & all, away = state & all;
         if (ran == graph->node_count && (needed & ~live) == 0 && away == all)
             return true;
