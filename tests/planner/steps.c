@@ -42,3 +42,13 @@ void rp_test_steps_text(const rp_step *steps, size_t count, char *text, size_t b
             (size_t)snprintf(text + used, bytes - used, "%s %u ",
                              steps[i].kind < KINDS ? kinds[steps[i].kind] : "?", steps[i].index);
 }
+
+bool rp_test_may_run_again(const rp_graph *graph, uint32_t node, uint32_t ran) {
+    bool may = node < ran && rp_node_may_rerun(graph, node);
+    for (uint32_t later = node + 1; later < ran; later++)
+        for (size_t o = 0; o < graph->nodes[later].outputs.count; o++)
+            for (size_t i = 0; i < graph->nodes[node].inputs.count; i++)
+                may = may && rp_node_outputs(graph, later)[o] !=
+                                 graph->values[rp_node_inputs(graph, node)[i]].root;
+    return may;
+}

@@ -3,6 +3,7 @@
 #include "exact.h"
 #include "families.h"
 #include "graphs.h"
+#include "steps.h"
 #include "verify.h"
 #include "written.h"
 
@@ -88,17 +89,6 @@ static void reach(world *w, uint32_t ran, uint32_t live, int64_t cost) {
     w->tail = (w->tail + 1) % (sizeof w->queue / sizeof w->queue[0]);
 }
 
-static bool may_run_again(const world *w, uint32_t n, uint32_t ran) {
-    const rp_graph *graph = w->graph;
-    bool may = n < ran && rp_node_may_rerun(graph, n);
-    for (uint32_t later = n + 1; later < ran; later++)
-        for (size_t o = 0; o < graph->nodes[later].outputs.count; o++)
-            for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
-                may = may && rp_node_outputs(graph, later)[o] !=
-                                 graph->values[rp_node_inputs(graph, n)[i]].root;
-    return may;
-}
-
 /* INT64_MAX: no schedule fits. */
 static int64_t try_everything(world *w, int64_t budget) {
     const rp_graph *graph = w->graph;
@@ -121,7 +111,8 @@ static int64_t try_everything(world *w, int64_t budget) {
                 reach(w, ran, live & ~(1u << v), w->cost[ran][live]);
         for (uint32_t n = 0; n <= ran && n < nodes; n++) {
             const uint32_t after = live | w->outputs[n];
-            if ((w->inputs[n] & ~live) != 0 || (n != ran && !may_run_again(w, n, ran)) ||
+            if ((w->inputs[n] & ~live) != 0 ||
+                (n != ran && !rp_test_may_run_again(graph, n, ran)) ||
                 w->bytes[after] + graph->nodes[n].workspace > budget)
                 continue;
             reach(w, ran + (n == ran), after,

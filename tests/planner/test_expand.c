@@ -5,6 +5,7 @@
 #include "expand.h"
 #include "families.h"
 #include "graphs.h"
+#include "steps.h"
 #include "strategy.h"
 #include "verify.h"
 #include "written.h"
@@ -137,18 +138,6 @@ static void visit(world *w, uint32_t ran, uint32_t live, uint32_t away) {
     w->seen[state] = 1;
 }
 
-/* Whether node n would read the same when `ran` nodes have run. */
-static bool may_run_again(const world *w, uint32_t n, uint32_t ran) {
-    const rp_graph *graph = w->graph;
-    bool may = rp_node_may_rerun(graph, n);
-    for (uint32_t later = n + 1; later < ran; later++)
-        for (size_t o = 0; o < graph->nodes[later].outputs.count; o++)
-            for (size_t i = 0; i < graph->nodes[n].inputs.count; i++)
-                may = may && rp_node_outputs(graph, later)[o] !=
-                                 graph->values[rp_node_inputs(graph, n)[i]].root;
-    return may;
-}
-
 static bool honours_marks(world *w) {
     const rp_graph *graph = w->graph;
     const uint32_t all = (1u << w->marked_count) - 1;
@@ -167,7 +156,7 @@ static bool honours_marks(world *w) {
             const uint32_t n = graph->values[w->marked[m]].writer;
             if (live >> m & 1)
                 visit(w, ran, live & ~(1u << m), away);
-            else if (n < ran && (inputs_of(w, n) & ~live) == 0 && may_run_again(w, n, ran))
+            else if ((inputs_of(w, n) & ~live) == 0 && rp_test_may_run_again(graph, n, ran))
                 visit(w, ran, live | outputs_of(w, n), away);
         }
     }
