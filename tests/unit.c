@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <CUnit/Basic.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,14 +79,6 @@ bool rp_test_is_long(void) {
 
 /* ---- Helpers --------------------------------------------------------------------------------- */
 
-rp_context *rp_test_context(int threads) {
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    options.threads = threads;
-    rp_context *context = NULL;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
-    return context;
-}
-
 const char *rp_test_temporary(char path[RP_TEST_PATH], const char *name) {
     RP_REQUIRE(getcwd(path, RP_TEST_PATH - 100) != NULL, "the working directory has no name");
     const size_t used = strlen(path);
@@ -129,32 +120,4 @@ bool rp_check_true(rp_place place, bool condition, const char *format, ...) {
     CU_assertImplementation(condition ? CU_TRUE : CU_FALSE, (unsigned)place.line, text, place.file,
                             place.function, place.fatal ? CU_TRUE : CU_FALSE);
     return condition;
-}
-
-bool rp_check_status(rp_place place, const rp_context *context, const char *text, rp_status got,
-                     rp_status wanted) {
-    return rp_check_true(place, got == wanted, "%s: got %s, wanted %s; message: \"%s\"", text,
-                         rp_status_name(got), rp_status_name(wanted), rp_context_message(context));
-}
-
-bool rp_check_equal(rp_place place, const char *text, int64_t got, int64_t wanted) {
-    return rp_check_true(place, got == wanted, "%s: got %lld, wanted %lld", text, (long long)got,
-                         (long long)wanted);
-}
-
-bool rp_check_near(rp_place place, const char *text, double got, double wanted, double relative) {
-    return rp_check_true(place, fabs(got - wanted) <= relative * fabs(wanted),
-                         "%s: got %.17g, wanted %.17g within %g of it", text, got, wanted,
-                         relative);
-}
-
-bool rp_check_string(rp_place place, const char *text, const char *got, const char *wanted) {
-    return rp_check_true(place, got != NULL && strcmp(got, wanted) == 0,
-                         "%s: got \"%s\", wanted \"%s\"", text, got ? got : "(null)", wanted);
-}
-
-bool rp_check_message(rp_place place, const rp_context *context, const char *part) {
-    const char *message = rp_context_message(context);
-    return rp_check_true(place, strstr(message, part) != NULL,
-                         "the message \"%s\" does not say \"%s\"", message, part);
 }

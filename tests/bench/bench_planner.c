@@ -220,11 +220,8 @@ typedef struct growth {
 static void work_on_growth(void *argument, void *result) {
     const growth_task *task = argument;
     growth *g = result;
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    rp_context *context = NULL;
+    rp_context *context = rp_test_context(1);
     rp_plan *plan = NULL;
-    options.threads = 1;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
     rp_graph *graph = rp_source_open(context, &task->source);
     g->nodes = rp_graph_node_count(graph);
     g->graph_bytes = rp_took_end(rp_took_begin()).peak_bytes;

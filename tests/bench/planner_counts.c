@@ -61,10 +61,7 @@ static rp_graph *small_graph(rp_context *context, const rp_counts_task *task, ui
 void rp_counts_exact(void *argument, void *result) {
     const rp_counts_task *task = argument;
     rp_counts *counts = result;
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    rp_context *context = NULL;
-    options.threads = 1;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
+    rp_context *context = rp_test_context(1);
     for (uint32_t i = 0; i < task->graphs; i++) {
         rp_graph *graph = small_graph(context, task, i);
         rp_candidates *set = propose(graph, task->strategy);
@@ -81,10 +78,7 @@ void rp_counts_exact(void *argument, void *result) {
 void rp_counts_griewank(void *argument, void *result) {
     const rp_counts_task *task = argument;
     rp_counts *counts = result;
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    rp_context *context = NULL;
-    options.threads = 1;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
+    rp_context *context = rp_test_context(1);
     for (uint32_t length = task->graphs; length <= task->longest; length++) {
         rp_graph *graph = rp_test_griewank(context, length);
         rp_candidates *set = propose(graph, task->strategy);

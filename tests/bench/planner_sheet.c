@@ -14,14 +14,6 @@ static const double room = 1.01;
 static const double ratios[] = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 enum { RATIOS = sizeof ratios / sizeof ratios[0] };
 
-static rp_context *open_context(void) {
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    rp_context *context = NULL;
-    options.threads = 1;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
-    return context;
-}
-
 rp_graph *rp_source_open(rp_context *context, const rp_source *source) {
     rp_graph *graph = NULL;
     if (source->path == NULL)
@@ -80,7 +72,7 @@ static size_t list_budgets(const json_t *of_graph, int64_t keep_all, rp_cell *ce
 static void work_on_plans(void *argument, void *result) {
     const rp_sheet_task *task = argument;
     rp_sheet *sheet = result;
-    rp_context *context = open_context();
+    rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_source_open(context, task->source);
     const json_t *of_graph = rp_refs_find(task->refs, rp_graph_name(graph));
     rp_cell first = {.ratio = 0.5}; /* half of the peak: the budget whose time is told */
@@ -109,7 +101,7 @@ static void work_on_frontier(void *argument, void *result) {
     rp_sheet *sheet = result;
     rp_frontier_point points[RP_SHEET_POINTS];
     size_t count = RP_SHEET_POINTS;
-    rp_context *context = open_context();
+    rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_source_open(context, task->source);
     const rp_took begin = rp_took_begin();
     RP_REQUIRE_OK(context, rp_plan_frontier(graph, task->strategy, points, &count));

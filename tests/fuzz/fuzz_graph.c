@@ -81,11 +81,8 @@ static void plan_small(const rp_graph *graph) {
 }
 
 bool rp_fuzz_graph(const uint8_t *bytes, size_t size) {
-    rp_context_options options = RP_CONTEXT_OPTIONS;
-    rp_context *context = NULL;
+    rp_context *context = rp_test_context(1);
     rp_graph *graph = NULL;
-    options.threads = 1;
-    RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
     const uint8_t *end = memchr(bytes, 0, size);
     const size_t length = end != NULL ? (size_t)(end - bytes) : size;
     const size_t rest = end != NULL ? size - length - 1 : 0;

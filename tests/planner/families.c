@@ -49,3 +49,14 @@ int64_t rp_test_cost_within(const rp_candidates *set, int64_t peak) {
 int64_t rp_test_minimum(const rp_candidates *set) {
     return rp_candidates_get(set, rp_candidates_count(set) - 1).live_peak_bytes;
 }
+
+rp_status rp_test_plan_within(const rp_graph *graph, const char *strategy, int64_t budget,
+                              rp_plan_report *report) {
+    const rp_plan_options options = {sizeof options, budget, strategy};
+    rp_plan *plan = NULL;
+    const rp_status status = rp_plan_create(graph, &options, &plan, report);
+    RP_CHECK((status == RP_OK) == (plan != NULL), "%s: a plan and %s",
+             strategy != NULL ? strategy : "auto", rp_status_name(status));
+    rp_plan_destroy(plan);
+    return status;
+}

@@ -1,4 +1,4 @@
-/* Proposing a strategy's family in a test, and looking into it. */
+/* Proposing a strategy's family in a test, and looking into it; and at one plan of it. */
 #ifndef REPRISE_TESTS_PLANNER_FAMILIES_H
 #define REPRISE_TESTS_PLANNER_FAMILIES_H
 
@@ -20,5 +20,9 @@ int64_t rp_test_cost_within(const rp_candidates *set, int64_t peak);
 
 /* The smallest live peak of the family. */
 int64_t rp_test_minimum(const rp_candidates *set);
+
+/* What a plan of the strategy within the budget reports; NULL: of auto. */
+rp_status rp_test_plan_within(const rp_graph *graph, const char *strategy, int64_t budget,
+                              rp_plan_report *report);
 
 #endif

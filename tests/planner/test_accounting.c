@@ -186,28 +186,19 @@ static void test_ME_12_live_bytes_return_to_where_they_began(void) {
 
 /* ---- ME-11: the plain run is a plan ---------------------------------------------------------- */
 
-static rp_status plan_within(const rp_graph *graph, int64_t budget, rp_plan_report *report) {
-    rp_plan_options options = RP_PLAN_OPTIONS;
-    rp_plan *plan = NULL;
-    options.budget_bytes = budget;
-    const rp_status status = rp_plan_create(graph, &options, &plan, report);
-    RP_CHECK((status == RP_OK) == (plan != NULL), "a plan and %s", rp_status_name(status));
-    rp_plan_destroy(plan);
-    return status;
-}
-
 static void check_plain(const rp_graph *graph, const char *what, int number) {
     rp_context *const context = graph->context;
     rp_plan_report limits, report;
     RP_REQUIRE_OK(context, rp_plan_limits(graph, &limits));
     const int64_t plain = limits.keep_all_peak_bytes;
     for (int more = 0; more <= 1; more++) {
-        RP_REQUIRE_OK(context, plan_within(graph, plain + more, &report));
+        RP_REQUIRE_OK(context, rp_test_plan_within(graph, NULL, plain + more, &report));
         RP_CHECK(report.recompute_nodes == 0, "%s %d: %d replays in plain + %d bytes", what, number,
                  (int)report.recompute_nodes, more);
         RP_CHECK_EQUAL(report.peak_bytes, plain);
     }
-    const rp_status status = plain > 0 ? plan_within(graph, plain - 1, &report) : RP_OK;
+    const rp_status status =
+        plain > 0 ? rp_test_plan_within(graph, NULL, plain - 1, &report) : RP_OK;
     if (status == RP_INFEASIBLE) {
         RP_CHECK_EQUAL(report.min_feasible_bytes, plain);
         return;

@@ -7,6 +7,7 @@
  * of cost their product of 512 x 512 x 512; cos is free, as in their count.
  *
  * The other one is issue 197838 of PyTorch: peaks that rise as the budget falls. */
+#include "families.h"
 #include "graphs.h"
 #include "unit.h"
 #include "written.h"
@@ -33,21 +34,12 @@ static void say(text *t, const char *format, ...) {
     RP_REQUIRE(t->length < sizeof t->bytes, "the graph is too long");
 }
 
-static rp_status plan_within(const rp_graph *graph, const char *strategy, int64_t budget,
-                             rp_plan_report *report) {
-    const rp_plan_options options = {sizeof options, budget, strategy};
-    rp_plan *plan = NULL;
-    const rp_status status = rp_plan_create(graph, &options, &plan, report);
-    rp_plan_destroy(plan);
-    return status;
-}
-
 /* With room for so many units at the turn the plan runs no more again than they do. */
 static void check_kept(const rp_graph *graph, int64_t units, int64_t cost) {
     static const char *const strategies[] = {"auto", "optimal", "exact"};
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
         rp_plan_report report;
-        RP_REQUIRE_OK(NULL, plan_within(graph, strategies[i], TURN + units, &report));
+        RP_REQUIRE_OK(NULL, rp_test_plan_within(graph, strategies[i], TURN + units, &report));
         RP_CHECK(report.peak_bytes <= TURN + units, "%s: above the budget", strategies[i]);
         RP_CHECK(report.recompute_cost_ns <= cost, "%s, %d units: cost %d, theirs is %d",
                  strategies[i], (int)units, (int)report.recompute_cost_ns, (int)cost);
@@ -56,7 +48,7 @@ static void check_kept(const rp_graph *graph, int64_t units, int64_t cost) {
 
 static void check_eager(const rp_graph *graph, int64_t units) {
     rp_plan_report report;
-    RP_REQUIRE_OK(NULL, plan_within(graph, "keep-all", RP_UNLIMITED, &report));
+    RP_REQUIRE_OK(NULL, rp_test_plan_within(graph, "keep-all", RP_UNLIMITED, &report));
     RP_CHECK_EQUAL(report.live_peak_bytes, TURN + units);
 }
 
@@ -208,12 +200,12 @@ static void test_peaks_fall_with_the_budget(void) {
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         rp_graph *graph = make_gated(context, rows[r].layers);
         rp_plan_report report, before = {.peak_bytes = INT64_MAX}, tightest;
-        RP_REQUIRE_OK(context, plan_within(graph, "auto", RP_UNLIMITED, &report));
+        RP_REQUIRE_OK(context, rp_test_plan_within(graph, "auto", RP_UNLIMITED, &report));
         const int64_t top = report.keep_all_peak_bytes, least = report.min_feasible_bytes;
         RP_CHECK_EQUAL(report.recompute_cost_ns, 0);
         for (size_t i = 0; i < sizeof percent / sizeof percent[0]; i++) {
             const int64_t budget = top / 100 * percent[i];
-            const rp_status status = plan_within(graph, "auto", budget, &report);
+            const rp_status status = rp_test_plan_within(graph, "auto", budget, &report);
             RP_CHECK_EQUAL(status, budget >= least ? RP_OK : RP_INFEASIBLE);
             if (status != RP_OK)
                 continue;
@@ -223,7 +215,7 @@ static void test_peaks_fall_with_the_budget(void) {
                      "%d layers, %d %%: not monotone", rows[r].layers, percent[i]);
             before = report;
         }
-        RP_REQUIRE_OK(context, plan_within(graph, "auto", least, &tightest));
+        RP_REQUIRE_OK(context, rp_test_plan_within(graph, "auto", least, &tightest));
         RP_CHECK(tightest.peak_bytes <= before.peak_bytes, "the minimum is not the least");
         RP_CHECK((double)tightest.peak_bytes < rows[r].best * (double)top,
                  "%d layers: %.3f of keep-all at the tightest budget, theirs is %.3f",

@@ -7,19 +7,6 @@
 #include "segments.h"
 #include "written.h"
 
-static rp_status plan_within(const rp_graph *graph, const char *strategy, int64_t budget,
-                             rp_plan_report *report) {
-    rp_plan_options options = RP_PLAN_OPTIONS;
-    rp_plan *plan = NULL;
-    options.strategy = strategy;
-    options.budget_bytes = budget;
-    const rp_status status = rp_plan_create(graph, &options, &plan, report);
-    RP_CHECK((status == RP_OK) == (plan != NULL), "%s: a plan and %s", strategy,
-             rp_status_name(status));
-    rp_plan_destroy(plan);
-    return status;
-}
-
 /* The message says what would fit and which node sets it. */
 static void check_refusal(const rp_graph *graph, int64_t minimum, uint32_t peak_node) {
     char text[64];
@@ -70,21 +57,22 @@ static void test_PL_05_infeasible_is_said_with_the_minimum(void) {
     rp_plan_report report;
     RP_CHECK_EQUAL(least_of_one_level(graph, 12), 6);
     for (size_t s = 0; s < sizeof single / sizeof single[0]; s++) {
-        RP_CHECK_STATUS(context, plan_within(graph, single[s], 5, &report), RP_INFEASIBLE);
+        RP_CHECK_STATUS(context, rp_test_plan_within(graph, single[s], 5, &report), RP_INFEASIBLE);
         RP_CHECK(report.strategy_min_bytes >= 6, "%s: a minimum of %d", single[s],
                  (int)report.strategy_min_bytes);
         check_refusal(graph, report.strategy_min_bytes, report.peak_node);
-        RP_CHECK_OK(context, plan_within(graph, single[s], report.strategy_min_bytes, &report));
+        RP_CHECK_OK(context,
+                    rp_test_plan_within(graph, single[s], report.strategy_min_bytes, &report));
         RP_CHECK_EQUAL(report.peak_bytes, report.strategy_min_bytes);
     }
     RP_REQUIRE_OK(context, rp_plan_limits(graph, &report));
     const int64_t least = report.min_feasible_bytes;
     RP_CHECK_EQUAL(least, 3); /* and no less: a backward op alone needs that */
     RP_CHECK_EQUAL(report.floor_bytes, 3);
-    RP_CHECK_STATUS(context, plan_within(graph, "auto", least - 1, &report), RP_INFEASIBLE);
+    RP_CHECK_STATUS(context, rp_test_plan_within(graph, "auto", least - 1, &report), RP_INFEASIBLE);
     RP_CHECK_EQUAL(report.min_feasible_bytes, least);
     check_refusal(graph, least, report.peak_node);
-    RP_CHECK_OK(context, plan_within(graph, "auto", least, &report));
+    RP_CHECK_OK(context, rp_test_plan_within(graph, "auto", least, &report));
     rp_graph_destroy(graph);
     rp_context_destroy(context);
 }
@@ -102,10 +90,10 @@ static void test_PL_07_a_mark_that_makes_the_budget_impossible_is_named(void) {
                  "b first.bwd 1 a db -> da:10\no da\n",
                  marks[m], marks[m], marks[m]);
         rp_graph *graph = rp_test_written_graph(context, text);
-        RP_REQUIRE_OK(context, plan_within(graph, "auto", RP_UNLIMITED, &report));
+        RP_REQUIRE_OK(context, rp_test_plan_within(graph, "auto", RP_UNLIMITED, &report));
         RP_CHECK_EQUAL(report.recompute_nodes, 0);
         const int64_t plain = report.peak_bytes;
-        RP_CHECK_STATUS(context, plan_within(graph, "auto", plain - 1, &report),
+        RP_CHECK_STATUS(context, rp_test_plan_within(graph, "auto", plain - 1, &report),
                         m == 0 ? RP_OK : RP_INFEASIBLE);
         if (m == 1) {
             RP_CHECK_EQUAL(report.min_feasible_bytes, plain);

@@ -1,5 +1,6 @@
 /* Group I of cases.md where it is about what a user asks of the planner: wishes that contradict
  * each other, that match nothing, or that change nothing; and what planning itself takes. */
+#include "families.h"
 #include "graphs.h"
 #include "models.h"
 #include "unit.h"
@@ -10,15 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static rp_status plan_within(const rp_graph *graph, const char *strategy, int64_t budget,
-                             rp_plan_report *report) {
-    const rp_plan_options options = {sizeof options, budget, strategy};
-    rp_plan *plan = NULL;
-    const rp_status status = rp_plan_create(graph, &options, &plan, report);
-    rp_plan_destroy(plan);
-    return status;
-}
 
 /* ---- PL-06: what planning takes -------------------------------------------------------------- */
 
@@ -61,7 +53,7 @@ static size_t peak_of(uint32_t nodes, bool layers) {
     RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
     rp_graph *graph = layers ? rp_test_transformer(context, nodes / 18, false)
                              : rp_test_layered(context, 5, nodes, true);
-    RP_REQUIRE_OK(context, plan_within(graph, "auto", RP_UNLIMITED, &report));
+    RP_REQUIRE_OK(context, rp_test_plan_within(graph, "auto", RP_UNLIMITED, &report));
     RP_CHECK(report.min_feasible_bytes < report.keep_all_peak_bytes, "nothing was searched");
     rp_context_destroy(context);
     RP_CHECK_EQUAL(c.live, 0);
@@ -107,11 +99,11 @@ static void test_PL_09_a_policy_that_matches_nothing_is_refused(void) {
     rp_context *context = rp_test_context(1);
     rp_graph *graph = rp_test_unet(context, 3), *plain = NULL;
     rp_plan_report report;
-    RP_CHECK_STATUS(context, plan_within(graph, "selectiv", RP_UNLIMITED, &report),
+    RP_CHECK_STATUS(context, rp_test_plan_within(graph, "selectiv", RP_UNLIMITED, &report),
                     RP_INVALID_ARGUMENT);
     RP_CHECK_MESSAGE(context, "strategy \"selectiv\" is unknown");
     plain = rp_test_written_graph(context, "p x 1\nf a 1 x -> y:1\nf b 1 y -> z:1\no z\n");
-    RP_CHECK_STATUS(context, plan_within(plain, "uniform:1", RP_UNLIMITED, &report),
+    RP_CHECK_STATUS(context, rp_test_plan_within(plain, "uniform:1", RP_UNLIMITED, &report),
                     RP_NOT_APPLICABLE);
     RP_CHECK_MESSAGE(context, "block"); /* it has none to cut at */
     rp_graph_destroy(plain);
@@ -143,7 +135,7 @@ static outcome outcome_of(const char *const flags[4], const char *strategy, int6
     rp_plan_report report = {0};
     snprintf(text, sizeof text, options_graph, flags[0], flags[1], flags[2], flags[3]);
     rp_graph *graph = rp_test_written_graph(context, text);
-    const rp_status status = plan_within(graph, strategy, budget, &report);
+    const rp_status status = rp_test_plan_within(graph, strategy, budget, &report);
     rp_graph_destroy(graph);
     rp_context_destroy(context);
     return (outcome){status, report.peak_bytes, report.recompute_cost_ns, report.min_feasible_bytes,
@@ -195,14 +187,14 @@ static void test_PL_13_regions_never_exceed_the_budget_together(void) {
                  "o da db\n",
                  marks[kept], marks[kept]);
         rp_graph *graph = rp_test_written_graph(context, text);
-        RP_CHECK_STATUS(context, plan_within(graph, "auto", 10, &report),
+        RP_CHECK_STATUS(context, rp_test_plan_within(graph, "auto", 10, &report),
                         kept ? RP_INFEASIBLE : RP_OK);
         RP_CHECK_EQUAL(report.min_feasible_bytes, kept ? 18 : 10);
         if (kept)
             RP_CHECK_MESSAGE(context, "mark keep of node");
         else
             RP_CHECK(report.peak_bytes <= 10 && report.recompute_cost_ns > 0, "not within 10");
-        RP_CHECK_OK(context, plan_within(graph, "auto", 18, &report));
+        RP_CHECK_OK(context, rp_test_plan_within(graph, "auto", 18, &report));
         RP_CHECK_EQUAL(report.recompute_cost_ns, 0);
         rp_graph_destroy(graph);
     }
