@@ -102,18 +102,11 @@ static rp_status find_bases(const rp_graph *graph, int64_t *base) {
     return ok ? RP_OK : rp_fail_memory(context, "the floor of a graph");
 }
 
-static uint32_t find_last_reader(const rp_graph *graph, uint32_t value) {
-    const rp_value *v = &graph->values[value];
-    if (v->is_output)
-        return (uint32_t)graph->node_count;
-    return v->readers.count == 0 ? v->writer : rp_value_readers(graph, value)[v->readers.count - 1];
-}
-
 /* Whether the storage is live while node n runs because its writer cannot run again. */
 static bool must_stay(const rp_graph *graph, uint32_t root, uint32_t n) {
     const rp_value *value = &graph->values[root];
     return !value->persistent && value->writer < n && !rp_node_may_rerun(graph, value->writer) &&
-           n < find_last_reader(graph, root);
+           n < rp_value_last_need(graph, root);
 }
 
 static int64_t meet_staying(const rp_graph *graph, profiles *p, uint32_t n, uint32_t value) {
@@ -142,7 +135,7 @@ static void find_least(const rp_graph *graph, profiles *p) {
         if (value->alias_of != RP_NONE || !must_stay(graph, v, value->writer + 1))
             continue;
         p->least[value->writer + 1] += value->bytes;
-        p->least[find_last_reader(graph, v)] -= value->bytes;
+        p->least[rp_value_last_need(graph, v)] -= value->bytes;
     }
     int64_t stays = 0;
     for (uint32_t n = 0; n <= nodes; n++) {

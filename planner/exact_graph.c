@@ -16,28 +16,8 @@ static void number_slots(rp_exact_graph *e) {
         if (value->persistent)
             continue;
         e->value_of[e->slots] = v;
-        e->last_need[e->slots++] = value->is_output ? (uint32_t)graph->node_count
-                                   : value->readers.count > 0
-                                       ? rp_value_readers(graph, v)[value->readers.count - 1]
-                                       : value->writer;
+        e->last_need[e->slots++] = rp_value_last_need(graph, v);
     }
-}
-
-/* A node may run again until something persistent that it reads, also through a view, is written.
- */
-static void find_deadlines(rp_exact_graph *e) {
-    const rp_graph *graph = e->graph;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        e->deadline[n] = RP_NONE;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        for (size_t i = 0; i < graph->nodes[n].inputs.count; i++) {
-            const uint32_t root = graph->values[rp_node_inputs(graph, n)[i]].root;
-            for (uint32_t w = n + 1;
-                 graph->values[root].persistent && w < e->deadline[n] && w < graph->node_count; w++)
-                for (size_t o = 0; o < graph->nodes[w].outputs.count; o++)
-                    if (rp_node_outputs(graph, w)[o] == root && w < e->deadline[n])
-                        e->deadline[n] = w;
-        }
 }
 
 static bool has_useful_output(const rp_exact_graph *e, uint32_t stage, uint32_t node) {
@@ -72,10 +52,7 @@ static void find_useful(rp_exact_graph *e) {
 
 static void find_marked(rp_exact_graph *e) {
     const rp_graph *graph = e->graph;
-    e->turn = graph->last_forward != RP_NONE && graph->first_backward != RP_NONE &&
-                      graph->last_forward < graph->first_backward
-                  ? graph->last_forward
-                  : RP_NONE;
+    e->turn = rp_graph_turn(graph);
     for (uint32_t s = 0; s < e->slots && e->turn != RP_NONE; s++) {
         const uint32_t writer = graph->values[e->value_of[s]].writer;
         e->marked[s] = writer <= e->turn && graph->nodes[writer].mark == RP_MARK_RECOMPUTE;
@@ -93,6 +70,7 @@ static void find_hinted(rp_exact_graph *e) {
 rp_status rp_exact_graph_create(const rp_graph *graph, rp_exact_graph *exact) {
     rp_context *const context = graph->context;
     const size_t slots = rp_exact_graph_count(graph);
+    uint32_t *next_write = rp_alloc(context, graph->value_count, sizeof *next_write);
     *exact = (rp_exact_graph){
         .graph = graph,
         .slot_of = rp_alloc(context, graph->value_count, sizeof *exact->slot_of),
@@ -102,13 +80,15 @@ rp_status rp_exact_graph_create(const rp_graph *graph, rp_exact_graph *exact) {
         .useful = rp_alloc(context, (graph->node_count + 1) * slots, sizeof *exact->useful),
         .marked = rp_alloc(context, slots, sizeof *exact->marked),
         .hinted = rp_alloc(context, slots, sizeof *exact->hinted)};
-    if (!exact->slot_of || !exact->value_of || !exact->last_need || !exact->deadline ||
-        !exact->useful || !exact->marked || !exact->hinted) {
+    if (!next_write || !exact->slot_of || !exact->value_of || !exact->last_need ||
+        !exact->deadline || !exact->useful || !exact->marked || !exact->hinted) {
+        rp_free(context, next_write);
         rp_exact_graph_clear(exact);
         return rp_fail_memory(context, "an exact search");
     }
     number_slots(exact);
-    find_deadlines(exact);
+    rp_graph_find_deadlines(graph, exact->deadline, next_write);
+    rp_free(context, next_write);
     find_useful(exact);
     find_marked(exact);
     find_hinted(exact);

@@ -10,8 +10,7 @@ typedef struct rp_exact_graph {
     uint32_t slots;
     uint32_t *slot_of;   /* of each value, RP_NONE for persistent ones */
     uint32_t *value_of;  /* of each slot */
-    uint32_t *last_need; /* of each slot: the last node whose first run reads it, node_count for
-                            outputs of the graph, or its writer */
+    uint32_t *last_need; /* of each slot: rp_value_last_need */
     uint32_t *deadline;  /* of each node: the last stage in which it may run again */
     bool *useful;        /* of each stage, of each slot: whether anybody may still read it */
     bool *marked;        /* of each slot: not live throughout the turn */
@@ -26,7 +25,7 @@ void rp_exact_graph_clear(rp_exact_graph *exact);
 size_t rp_exact_graph_count(const rp_graph *graph);
 
 static inline bool rp_exact_may_rerun(const rp_exact_graph *e, uint32_t node, uint32_t stage) {
-    return node < stage && rp_node_may_rerun(e->graph, node) && e->deadline[node] >= stage;
+    return node < stage && e->deadline[node] >= stage;
 }
 
 static inline bool rp_exact_is_useful(const rp_exact_graph *e, uint32_t stage, uint32_t slot) {

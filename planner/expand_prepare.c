@@ -55,26 +55,6 @@ static void flatten_outputs(const rp_graph *graph, rp_expander *x) {
 
 /* ---- What may not run again ------------------------------------------------------------------ */
 
-/* The last stage in which each node may run again: itself if it may not at all, else the next write
- * of something persistent that it reads, also through a view. `next_write` is scratch. */
-static void find_deadlines(const rp_graph *graph, uint32_t *deadline, uint32_t *next_write) {
-    for (size_t v = 0; v < graph->value_count; v++)
-        next_write[v] = RP_NONE;
-    for (uint32_t n = (uint32_t)graph->node_count; n-- > 0;) {
-        deadline[n] = rp_node_may_rerun(graph, n) ? RP_NONE : n;
-        const uint32_t *inputs = rp_node_inputs(graph, n);
-        for (size_t i = 0; i < graph->nodes[n].inputs.count; i++) {
-            const uint32_t root = graph->values[inputs[i]].root;
-            if (graph->values[root].persistent && next_write[root] < deadline[n])
-                deadline[n] = next_write[root];
-        }
-        const uint32_t *outputs = rp_node_outputs(graph, n);
-        for (size_t i = 0; i < graph->nodes[n].outputs.count; i++)
-            if (graph->values[outputs[i]].persistent) /* a view of one writes nothing */
-                next_write[outputs[i]] = n;
-    }
-}
-
 /* What a node marked recompute writes cannot be held instead: its readers run again no later than
  * it may itself. */
 static void inherit_deadlines(const rp_expander *x, uint32_t *deadline) {
@@ -106,28 +86,13 @@ static uint32_t find_last_demand(const rp_expander *x, uint32_t n, const uint32_
 
 /* ---- Marks ----------------------------------------------------------------------------------- */
 
-static bool is_read_behind(const rp_graph *graph, uint32_t value, uint32_t node) {
-    const rp_value *v = &graph->values[value];
-    return v->is_output ||
-           (v->readers.count > 0 && rp_value_readers(graph, value)[v->readers.count - 1] > node);
-}
-
-/* The last forward node where all backward nodes stand behind it: marks recompute speak of that
- * moment; RP_NONE without one. */
-static uint32_t find_turn(const rp_graph *graph) {
-    return graph->last_forward != RP_NONE && graph->first_backward != RP_NONE &&
-                   graph->last_forward < graph->first_backward
-               ? graph->last_forward
-               : RP_NONE;
-}
-
 uint32_t rp_graph_find_kept_mark(const rp_graph *graph) {
-    const uint32_t turn = find_turn(graph);
+    const uint32_t turn = rp_graph_turn(graph);
     for (uint32_t n = 0; turn != RP_NONE && n <= turn; n++) {
         const uint32_t *outputs = rp_node_outputs(graph, n);
         for (size_t i = 0; i < graph->nodes[n].outputs.count; i++)
             if (graph->nodes[n].mark == RP_MARK_RECOMPUTE && is_activation(graph, outputs[i]) &&
-                is_read_behind(graph, outputs[i], turn))
+                rp_value_last_need(graph, outputs[i]) > turn)
                 return n;
     }
     return RP_NONE;
@@ -143,7 +108,7 @@ static uint32_t find_hold(const rp_expander *x, uint32_t n, uint32_t turn, uint3
     if (turn == RP_NONE || n > turn || graph->nodes[n].mark != RP_MARK_RECOMPUTE || own <= turn)
         return RP_NONE;
     for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++)
-        if (is_read_behind(graph, x->outputs[o], turn))
+        if (rp_value_last_need(graph, x->outputs[o]) > turn)
             return deadline > turn ? deadline : turn + 1;
     return RP_NONE;
 }
@@ -154,8 +119,8 @@ static uint32_t find_hold(const rp_expander *x, uint32_t n, uint32_t turn, uint3
 static void find_fixed(rp_expander *x, uint32_t *own, uint32_t *deadline, uint32_t *last_demand,
                        uint32_t *next_write) {
     const rp_graph *graph = x->graph;
-    const uint32_t turn = find_turn(graph);
-    find_deadlines(graph, own, next_write);
+    const uint32_t turn = rp_graph_turn(graph);
+    rp_graph_find_deadlines(graph, own, next_write);
     if (graph->node_count > 0)
         memcpy(deadline, own, graph->node_count * sizeof *own);
     inherit_deadlines(x, deadline);
@@ -181,7 +146,7 @@ static bool reads(const rp_graph *graph, uint32_t node, uint32_t value) {
 /* Whether the value stands in the list of stage hold[value] although its node does not read it:
  * whoever reads it later finds it there. */
 static bool is_called_up(const rp_expander *x, uint32_t value) {
-    return x->hold[value] != RP_NONE && is_read_behind(x->graph, value, x->hold[value]) &&
+    return x->hold[value] != RP_NONE && rp_value_last_need(x->graph, value) > x->hold[value] &&
            !reads(x->graph, x->hold[value], value);
 }
 
@@ -216,7 +181,7 @@ static void call_up(rp_expander *x, uint32_t *more) {
  * backward one, which is the stage behind it. */
 static rp_status find_forced(rp_expander *x) {
     const rp_graph *graph = x->graph;
-    const uint32_t turn = find_turn(graph);
+    const uint32_t turn = rp_graph_turn(graph);
     if (turn == RP_NONE)
         return RP_OK;
     for (uint32_t n = 0; n <= turn; n++) {
@@ -224,7 +189,7 @@ static rp_status find_forced(rp_expander *x) {
             continue;
         for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++) {
             const uint32_t value = x->outputs[o];
-            if (x->fixed[value] && is_read_behind(graph, value, turn))
+            if (x->fixed[value] && rp_value_last_need(graph, value) > turn)
                 return rp_fail(graph->context, RP_INFEASIBLE,
                                "node %u (%s) is marked recompute, but %s is needed after something "
                                "that the node reads has been overwritten",

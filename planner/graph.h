@@ -106,4 +106,27 @@ static inline bool rp_node_may_rerun(const rp_graph *graph, uint32_t node) {
     return n->recomputable && n->mark != RP_MARK_KEEP && !n->writes_persistent;
 }
 
+/* The last node whose first run needs the activation: node_count for an output of the graph, its
+ * writer if nobody reads it. */
+static inline uint32_t rp_value_last_need(const rp_graph *graph, uint32_t value) {
+    const rp_value *v = &graph->values[value];
+    if (v->is_output)
+        return (uint32_t)graph->node_count;
+    return v->readers.count == 0 ? v->writer : rp_value_readers(graph, value)[v->readers.count - 1];
+}
+
+/* The last forward node where all backward nodes stand behind it: marks recompute speak of that
+ * moment. RP_NONE without one. */
+static inline uint32_t rp_graph_turn(const rp_graph *graph) {
+    return graph->last_forward != RP_NONE && graph->first_backward != RP_NONE &&
+                   graph->last_forward < graph->first_backward
+               ? graph->last_forward
+               : RP_NONE;
+}
+
+/* The last stage in which each node may run again: itself if it may not at all, else the next write
+ * of something persistent that it reads, also through a view; RP_NONE: none comes. `next_write` is
+ * scratch: a number for each value. */
+void rp_graph_find_deadlines(const rp_graph *graph, uint32_t *deadline, uint32_t *next_write);
+
 #endif

@@ -34,9 +34,7 @@ static void free_touched(moment *m) {
 }
 
 static bool is_needed_behind(const rp_graph *graph, uint32_t value, uint32_t stage) {
-    const rp_value *v = &graph->values[value];
-    return v->is_output ||
-           (v->readers.count > 0 && rp_value_readers(graph, value)[v->readers.count - 1] > stage);
+    return rp_value_last_need(graph, value) > stage;
 }
 
 /* ---- The network ---------------------------------------------------------------------------- */
@@ -129,7 +127,7 @@ static int64_t bytes_of(const moment *m, uint32_t root) {
 static int64_t hold_cost_of(const moment *m, uint32_t root) {
     const rp_graph *graph = m->x->graph;
     const uint32_t writer = graph->values[root].writer;
-    return m->x->forced_count > 0 && graph->last_forward + 1 == m->stage &&
+    return m->x->forced_count > 0 && rp_graph_turn(graph) + 1 == m->stage &&
                    graph->nodes[writer].mark == RP_MARK_RECOMPUTE &&
                    m->x->outputs[m->x->output_begin[writer]] == root &&
                    is_needed_behind(graph, root, m->stage)

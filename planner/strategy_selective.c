@@ -30,8 +30,8 @@ static int compare_choices(const void *left, const void *right) {
  * forward ones. */
 static bool waits(const rp_graph *graph, uint32_t value, uint32_t turn) {
     const rp_value *v = &graph->values[value];
-    return !v->persistent && !v->is_output && v->writer <= turn && v->readers.count > 0 &&
-           rp_value_readers(graph, value)[v->readers.count - 1] > turn;
+    return !v->persistent && !v->is_output && v->writer <= turn &&
+           rp_value_last_need(graph, value) > turn;
 }
 
 static size_t list_choices(const rp_expander *x, choice *choices) {
