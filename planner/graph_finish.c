@@ -3,6 +3,7 @@
  * of views or nodes pass. */
 #include "family.h"
 #include "graph.h"
+#include "mix.h"
 
 #include <string.h>
 
@@ -269,43 +270,34 @@ static rp_status list_readers(rp_graph *graph) {
     return RP_OK;
 }
 
-/* Multiply and fold of whole words (the constants are those of MurmurHash3's finaliser). */
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash ^= word;
-    hash *= 0xff51afd7ed558ccdULL;
-    hash ^= hash >> 33;
-    hash *= 0xc4ceb9fe1a85ec53ULL;
-    return hash ^ (hash >> 29);
-}
-
 static uint64_t mix_list(uint64_t hash, const uint32_t *list, size_t count) {
-    hash = mix(hash, count);
+    hash = rp_mix(hash, count);
     for (size_t i = 0; i < count; i++)
-        hash = mix(hash, list[i]);
+        hash = rp_mix(hash, list[i]);
     return hash;
 }
 
 static uint64_t hash_graph(const rp_graph *graph) {
-    uint64_t hash = mix(1, (uint64_t)graph->alignment);
-    hash = mix(hash, graph->value_count);
+    uint64_t hash = rp_mix(1, (uint64_t)graph->alignment);
+    hash = rp_mix(hash, graph->value_count);
     for (size_t i = 0; i < graph->value_count; i++) {
         const rp_value *value = &graph->values[i];
         const bool view = value->alias_of != RP_NONE;
-        hash = mix(hash, view ? 0 : (uint64_t)value->stated_bytes); /* a view's are ignored */
-        hash = mix(hash, (uint64_t)value->alias_of << 1 | value->persistent);
+        hash = rp_mix(hash, view ? 0 : (uint64_t)value->stated_bytes); /* a view's are ignored */
+        hash = rp_mix(hash, (uint64_t)value->alias_of << 1 | value->persistent);
     }
-    hash = mix(hash, graph->node_count);
+    hash = rp_mix(hash, graph->node_count);
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const rp_node *node = &graph->nodes[i];
-        hash = mix(hash, (uint64_t)node->phase << 3 | (uint64_t)node->mark << 1 |
-                             (uint64_t)node->recomputable);
-        hash = mix(hash, (uint64_t)node->stated_workspace);
+        hash = rp_mix(hash, (uint64_t)node->phase << 3 | (uint64_t)node->mark << 1 |
+                                (uint64_t)node->recomputable);
+        hash = rp_mix(hash, (uint64_t)node->stated_workspace);
         hash = mix_list(hash, rp_node_inputs(graph, i), node->inputs.count);
         hash = mix_list(hash, rp_node_outputs(graph, i), node->outputs.count);
-        hash = mix(hash, node->inplace.count);
+        hash = rp_mix(hash, node->inplace.count);
         for (size_t k = 0; k < node->inplace.count; k++) {
             const rp_inplace_pair pair = rp_node_inplace(graph, i)[k];
-            hash = mix(hash, (uint64_t)pair.output << 32 | pair.input);
+            hash = rp_mix(hash, (uint64_t)pair.output << 32 | pair.input);
         }
     }
     return mix_list(hash, graph->outputs, graph->output_count);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "family.h"
+#include "mix.h"
 #include "plan_object.h"
 #include "verify.h"
 
@@ -9,21 +10,14 @@ enum { MARK_BYTES = 160 };
 
 /* ---- A plan in memory ------------------------------------------------------------------------ */
 
-/* FNV-1a over the words that a plan is made of. */
-static uint64_t hash_word(uint64_t hash, uint64_t word) {
-    for (int i = 0; i < 8; i++, word >>= 8)
-        hash = (hash ^ (word & 0xff)) * 0x100000001b3ULL;
-    return hash;
-}
-
 static uint64_t hash_plan(const rp_plan *plan) {
-    uint64_t hash = 0xcbf29ce484222325ULL;
+    uint64_t hash = 1;
     for (size_t i = 0; i < plan->schedule.count; i++)
-        hash = hash_word(hash, (uint64_t)plan->schedule.steps[i].kind << 32 |
-                                   plan->schedule.steps[i].index);
+        hash = rp_mix(hash,
+                      (uint64_t)plan->schedule.steps[i].kind << 32 | plan->schedule.steps[i].index);
     for (size_t i = 0; i < plan->layout.count; i++) {
         const rp_placement *p = &plan->layout.placements[i];
-        hash = hash_word(hash_word(hash, (uint64_t)p->step << 32 | p->value), (uint64_t)p->offset);
+        hash = rp_mix(rp_mix(hash, (uint64_t)p->step << 32 | p->value), (uint64_t)p->offset);
     }
     return hash;
 }

@@ -5,13 +5,14 @@
 
 #include "family.h"
 #include "hash.h"
+#include "mix.h"
 #include "plan_object.h"
 
 enum { NAME_BYTES = 32 }; /* of a strategy with its number */
 
 /* All that a plan depends on; compared byte for byte, so that unused ones are 0. */
 typedef struct key {
-    uint64_t graph, costs;
+    uint64_t graph, rest;
     int64_t budget;
     size_t node_count, value_count;
     char strategy[NAME_BYTES];
@@ -78,23 +79,16 @@ void rp_plan_cache_destroy(rp_plan_cache *cache) {
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* FNV-1a over the costs of all nodes, which are no part of the graph's hash. */
-static uint64_t hash_costs(const rp_graph *graph) {
-    uint64_t hash = 0xcbf29ce484222325ULL;
-    for (size_t n = 0; n < graph->node_count; n++)
-        for (uint64_t cost = (uint64_t)graph->nodes[n].cost_ns, i = 0; i < 8; i++, cost >>= 8)
-            hash = (hash ^ (cost & 0xff)) * 0x100000001b3ULL;
-    return hash;
-}
-
-/* Blocks, which strategies follow, are no part of the graph's hash either. */
-static uint64_t hash_blocks(const rp_graph *graph, uint64_t hash) {
-    for (size_t n = 0; n < graph->node_count; n++)
-        for (const char *c = graph->strings + graph->nodes[n].block;; c++) {
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3ULL;
-            if (*c == '\0')
-                break;
-        }
+/* Costs and blocks, which strategies follow and the graph's hash leaves out. */
+static uint64_t hash_rest(const rp_graph *graph) {
+    uint64_t hash = 1;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        hash = rp_mix(hash, (uint64_t)graph->nodes[n].cost_ns);
+        const char *c = graph->strings + graph->nodes[n].block;
+        do
+            hash = rp_mix(hash, (unsigned char)*c);
+        while (*c++ != '\0');
+    }
     return hash;
 }
 
@@ -103,7 +97,7 @@ static bool make_key(const rp_graph *graph, const rp_plan_options *options, key 
     const char *name = options->strategy != NULL ? options->strategy : "auto";
     memset(k, 0, sizeof *k);
     k->graph = graph->hash;
-    k->costs = hash_blocks(graph, hash_costs(graph));
+    k->rest = hash_rest(graph);
     k->budget = options->budget_bytes;
     k->node_count = graph->node_count;
     k->value_count = graph->value_count;
