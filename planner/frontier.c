@@ -2,7 +2,7 @@
  * choices that are right at that moment; between them the search climbs, and from every place of
  * the shelf it goes down and up to the next ones, again and again as long as there is effort. */
 #include "frontier.h"
-#include "family.h"
+#include "memo.h"
 #include "moment.h"
 
 enum {

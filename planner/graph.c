@@ -1,7 +1,7 @@
 /* The planner's graph: building and looking. What makes it whole is checked in graph_finish.c. */
 #include "graph.h"
 
-#include "family.h"
+#include "memo.h"
 
 #include <stdio.h>
 #include <string.h>

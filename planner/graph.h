@@ -63,7 +63,7 @@ struct rp_graph {
     int64_t persistent_bytes;
     int64_t total_cost_ns;
     uint64_t hash;
-    struct rp_memo *memo; /* what planning has found out about the graph (family.h) */
+    struct rp_memo *memo; /* what planning has found out about the graph (memo.h) */
 };
 
 /* Other costs for a finished graph, one a node; what planning has found out is forgotten.

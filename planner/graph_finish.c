@@ -1,8 +1,8 @@
 /* Freezing a graph: every check that needs the whole of it, and the tables that planners read.
  * All of it is linear in the size of the graph and without recursion, so that chains of millions
  * of views or nodes pass. */
-#include "family.h"
 #include "graph.h"
+#include "memo.h"
 #include "mix.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Plans: a budget selects from a strategy's family, the verifier has the last word. */
 #include <stdio.h>
 
-#include "family.h"
+#include "clock.h"
+#include "memo.h"
 #include "mix.h"
 #include "plan_object.h"
 #include "verify.h"

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "family.h"
+#include "clock.h"
 #include "hash.h"
 #include "mix.h"
 #include "plan_object.h"

@@ -1,7 +1,7 @@
 /* exact: what auto found, made cheaper and proven by a search over all schedules. */
 #include "exact.h"
 #include "exact_graph.h"
-#include "family.h"
+#include "memo.h"
 
 /* States: for one budget, and for all of them together. */
 enum { MOST_STATES = 400000, ALL_STATES = 2000000 };
