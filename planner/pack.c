@@ -125,10 +125,6 @@ const int64_t *rp_packer_offsets(const rp_packer *packer) {
     return packer->offsets;
 }
 
-static void spend(rp_packer *p, size_t looks) {
-    *p->effort = *p->effort > looks ? *p->effort - looks : 0;
-}
-
 /* ---- Sweep: a heap ---- */
 
 static void remove_hole(rp_packer *p, size_t i) {
@@ -150,7 +146,7 @@ static size_t choose_hole(rp_packer *p, int64_t bytes, bool best_fit) {
         if (!best_fit)
             break;
     }
-    spend(p, p->hole_count);
+    rp_pack_spend(p->effort, p->hole_count);
     return best;
 }
 
@@ -224,7 +220,7 @@ static int64_t stack_up(rp_packer *p, uint32_t tick, rp_pack_stack stack) {
         if (!rp_checked_add(height, l->blocks[b].bytes, &height))
             return RP_PACK_FAILED;
     }
-    spend(p, l->block_count);
+    rp_pack_spend(p->effort, l->block_count);
     return height;
 }
 
@@ -260,7 +256,7 @@ static int64_t walk(rp_packer *p, uint32_t tick, bool forward, int64_t stacked, 
         if (*offset < 0)
             return RP_PACK_FAILED;
     }
-    spend(p, 2 * (count - first));
+    rp_pack_spend(p->effort, 2 * (count - first));
     return p->top;
 }
 

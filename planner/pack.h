@@ -18,6 +18,17 @@
 /* The height of a packing that was given up. */
 #define RP_PACK_FAILED (-1)
 
+/* What engines count and draw. Effort goes down to 0; numbers are from 0 to limit - 1 (Knuth's MMIX
+ * generator, whose low bits are weak). */
+static inline void rp_pack_spend(uint64_t *effort, uint64_t looks) {
+    *effort = *effort > looks ? *effort - looks : 0;
+}
+
+static inline uint32_t rp_pack_draw(uint64_t *random, uint32_t limit) {
+    *random = *random * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)((*random >> 33) % limit);
+}
+
 typedef struct rp_packer rp_packer;
 
 /* `*effort`: how many blocks or holes may still be looked at in search of a place; an upper bound

@@ -99,16 +99,6 @@ const int64_t *rp_repair_offsets(const rp_repair *repair) {
     return repair->offsets;
 }
 
-static void spend(rp_repair *r, uint64_t looks) {
-    *r->effort = *r->effort > looks ? *r->effort - looks : 0;
-}
-
-/* From 0 to limit - 1 (Knuth's MMIX generator; the low bits are weak). */
-static uint32_t draw(rp_repair *r, uint32_t limit) {
-    r->random = r->random * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (uint32_t)((r->random >> 33) % limit);
-}
-
 /* ---- Splitting ---- */
 
 /* They are nearly in order. */
@@ -122,7 +112,7 @@ static void sort_placed(rp_repair *r) {
         r->placed[k] = block;
         moves += i - k;
     }
-    spend(r, r->placed_count + moves);
+    rp_pack_spend(r->effort, r->placed_count + moves);
 }
 
 /* The lowest offset that the floor leaves to the block. */
@@ -131,7 +121,7 @@ static int64_t find_lowest(rp_repair *r, uint32_t block) {
     int64_t low = 0;
     for (uint32_t i = b.begin; i < b.end; i++)
         low = r->floor[i] > low ? r->floor[i] : low;
-    spend(r, b.end - b.begin);
+    rp_pack_spend(r->effort, b.end - b.begin);
     return low;
 }
 
@@ -144,7 +134,7 @@ static int64_t find_highest(rp_repair *r, uint32_t block) {
         for (uint32_t i = p.begin; i < p.end; i++)
             high = r->roof[i] - p.bytes < high ? r->roof[i] - p.bytes : high;
     }
-    spend(r, r->sections.blocks[block].end - r->sections.blocks[block].begin);
+    rp_pack_spend(r->effort, r->sections.blocks[block].end - r->sections.blocks[block].begin);
     return high;
 }
 
@@ -173,7 +163,7 @@ static void split(rp_repair *r, size_t level, int64_t ceiling) {
         r->floor[i] = 0;
         r->roof[i] = ceiling;
     }
-    spend(r, r->sections.count);
+    rp_pack_spend(r->effort, r->sections.count);
     for (size_t i = 0; i < level; i++)
         sink(r, r->placed[i]);
     for (size_t i = r->placed_count; i-- > level;)
@@ -214,7 +204,7 @@ static size_t list_edges(rp_repair *r, uint32_t block) {
         insert_edge(r->leaves, count, (edge){at + bytes_beside(r, other, block), weight});
         count++;
     }
-    spend(r, r->placed_count + 4 * count);
+    rp_pack_spend(r->effort, r->placed_count + 4 * count);
     return count;
 }
 
@@ -233,7 +223,7 @@ static int64_t find_cheapest(rp_repair *r, uint32_t block, int64_t ceiling, int6
         for (; leave < count && r->leaves[leave].offset <= at; leave++)
             now -= r->leaves[leave].weight;
         equal = now < *weight ? 1 : equal + (now == *weight);
-        if (now < *weight || (now == *weight && draw(r, equal) == 0)) {
+        if (now < *weight || (now == *weight && rp_pack_draw(&r->random, equal) == 0)) {
             best = at;
             *weight = now;
         }
@@ -263,7 +253,7 @@ static void settle(rp_repair *r, uint32_t block, int64_t offset) {
         else
             r->placed[kept++] = other;
     }
-    spend(r, r->placed_count);
+    rp_pack_spend(r->effort, r->placed_count);
     r->placed[kept++] = block;
     r->placed_count = kept;
     r->offsets[block] = offset;
@@ -282,7 +272,7 @@ static void begin(rp_repair *r, const int64_t *offsets, int64_t ceiling) {
         else
             r->homeless[r->homeless_count++] = i;
     }
-    spend(r, 16 * l->block_count);
+    rp_pack_spend(r->effort, 16 * l->block_count);
 }
 
 static uint32_t take_heaviest(rp_repair *r) {
@@ -290,7 +280,7 @@ static uint32_t take_heaviest(rp_repair *r) {
     for (size_t i = 1; i < r->homeless_count; i++)
         if (r->weights[r->homeless[i]] > r->weights[r->homeless[best]])
             best = i;
-    spend(r, r->homeless_count);
+    rp_pack_spend(r->effort, r->homeless_count);
     const uint32_t block = r->homeless[best];
     r->homeless[best] = r->homeless[--r->homeless_count];
     return block;
@@ -304,7 +294,7 @@ int64_t rp_pack_repair(rp_repair *r, const int64_t *offsets, int64_t ceiling, ui
             *r->effort = 0;
         if (steps == 0 || *r->effort == 0)
             return RP_PACK_FAILED;
-        split(r, draw(r, (uint32_t)r->placed_count + 1), ceiling);
+        split(r, rp_pack_draw(&r->random, (uint32_t)r->placed_count + 1), ceiling);
         int64_t weight = 0;
         const uint32_t block = take_heaviest(r);
         const int64_t offset = find_cheapest(r, block, ceiling, &weight);

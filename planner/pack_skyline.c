@@ -123,16 +123,6 @@ const int64_t *rp_skyline_offsets(const rp_skyline *skyline) {
     return skyline->offsets;
 }
 
-static void spend(rp_skyline *s, uint64_t looks) {
-    *s->effort = *s->effort > looks ? *s->effort - looks : 0;
-}
-
-/* From 0 to limit - 1 (Knuth's MMIX generator; the low bits are weak). */
-static uint32_t draw(rp_skyline *s, uint32_t limit) {
-    s->random = s->random * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (uint32_t)((s->random >> 33) % limit);
-}
-
 /* Long-lived blocks first, then with noise, then large ones or large areas first. */
 void rp_skyline_restart(rp_skyline *s, uint32_t round) {
     const rp_lifetimes *l = s->lifetimes;
@@ -141,9 +131,10 @@ void rp_skyline_restart(rp_skyline *s, uint32_t round) {
         const uint64_t length = s->sections.blocks[i].end - s->sections.blocks[i].begin;
         const uint64_t bytes = (uint64_t)(l->blocks[i].bytes / unit);
         const uint64_t large = bytes * s->sections.count >> 14;
-        const uint64_t weights[] = {LENGTH * length, length * (LENGTH / 2 + draw(s, LENGTH)),
-                                    LENGTH * large + draw(s, LENGTH),
-                                    LENGTH * (length / 2 + large / 2) + draw(s, LENGTH)};
+        const uint32_t noise = rp_pack_draw(&s->random, LENGTH);
+        const uint64_t weights[] = {LENGTH * length, length * (LENGTH / 2 + noise),
+                                    LENGTH * large + noise,
+                                    LENGTH * (length / 2 + large / 2) + noise};
         s->weights[i] = weights[round % 4];
     }
 }
@@ -216,7 +207,7 @@ static uint32_t choose_block(rp_skyline *s, uint32_t begin, uint32_t end) {
         rank = find_next(s->next_rank, rank + 1);
         block = find_next(s->next_block, block + 1);
     }
-    spend(s, 2 * looks + 4);
+    rp_pack_spend(s->effort, 2 * looks + 4);
     return best;
 }
 
@@ -248,7 +239,7 @@ static bool begin_attempt(rp_skyline *s) {
     }
     s->runs[0] = (run){s->sections.count, RP_NONE, 0, true};
     s->heap_count = 0;
-    spend(s, 16 * (uint64_t)n + s->sections.count);
+    rp_pack_spend(s->effort, 16 * (uint64_t)n + s->sections.count);
     return push_valley(s, 0);
 }
 
@@ -301,7 +292,7 @@ static bool place_block(rp_skyline *s, uint32_t begin, uint32_t block) {
         if (p->begin > at && !push_valley(s, at))
             return false;
         at = p->end;
-        spend(s, p->end - p->begin);
+        rp_pack_spend(s->effort, p->end - p->begin);
         const uint32_t joined = join_runs(s, p->begin);
         if (!push_valley(s, joined))
             return false;
@@ -319,7 +310,7 @@ static uint32_t fill_valley(rp_skyline *s, uint32_t begin, int64_t ceiling, bool
         shore = s->runs[r->end].height;
     if (shore == INT64_MAX)
         return RP_NONE; /* everything is placed: nothing has to rise */
-    spend(s, r->end - begin);
+    rp_pack_spend(s->effort, r->end - begin);
     for (uint32_t i = begin; i < r->end; i++)
         if (s->to_come[i] > ceiling - shore)
             return i;
@@ -333,7 +324,7 @@ static void blame(rp_skyline *s, uint32_t section) {
     const uint32_t n = (uint32_t)s->lifetimes->block_count;
     for (uint32_t i = find_next(s->next_block, 0); i < n && s->sections.blocks[i].begin <= section;
          i = find_next(s->next_block, i + 1))
-        if (s->sections.blocks[i].end > section && draw(s, 2) == 0)
+        if (s->sections.blocks[i].end > section && rp_pack_draw(&s->random, 2) == 0)
             s->weights[i] += LENGTH * (s->sections.count / 5 + 1);
 }
 
