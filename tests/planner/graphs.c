@@ -156,9 +156,10 @@ static bool chance(maker *m, uint32_t percent) {
 
 static int64_t random_bytes(maker *m) {
     static const int64_t scales[] = {1, 10, 100};
-    return chance(m, 5) ? 0
-                        : (1 + rp_test_random_below(&m->random, 20)) *
-                              scales[rp_test_random_below(&m->random, 3)];
+    if (chance(m, 5))
+        return 0;
+    const int64_t scale = scales[rp_test_random_below(&m->random, 3)];
+    return scale * (1 + rp_test_random_below(&m->random, 20));
 }
 
 static uint32_t make_value(maker *m, int64_t bytes, rp_value_kind kind, uint32_t base) {

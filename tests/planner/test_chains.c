@@ -242,9 +242,10 @@ static void make_random_chain(rp_context *context, uint64_t seed, uint32_t stage
         const uint32_t cost = 1 + rp_test_random_below(&random, 9);
         size[i] = 1 + rp_test_random_below(&random, 12);
         if (has_inner) {
-            used = append(text, used, "f h%u %u a%u -> m%u:%u @b%u\n", i,
-                          rp_test_random_below(&random, 5), i - 1, i,
-                          1 + rp_test_random_below(&random, 20), i);
+            const uint32_t inner_cost = rp_test_random_below(&random, 5);
+            const uint32_t inner_bytes = 1 + rp_test_random_below(&random, 20);
+            used = append(text, used, "f h%u %u a%u -> m%u:%u @b%u\n", i, inner_cost, i - 1, i,
+                          inner_bytes, i);
             used =
                 append(text, used, "f f%u %u m%u -> a%u:%d @b%u\n", i, cost, i, i, (int)size[i], i);
         } else {

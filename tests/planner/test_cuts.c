@@ -30,8 +30,9 @@ static void check_network(rp_context *context, rp_test_random *random) {
     rp_network network;
     RP_REQUIRE_OK(context, rp_network_create(context, vertices, 0, vertices - 1, &network));
     for (uint32_t e = 0; e < count; e++) {
-        edges[e] = (edge){rp_test_random_below(random, vertices),
-                          rp_test_random_below(random, vertices), rp_test_random_below(random, 12)};
+        edges[e].from = rp_test_random_below(random, vertices);
+        edges[e].to = rp_test_random_below(random, vertices);
+        edges[e].capacity = rp_test_random_below(random, 12);
         RP_REQUIRE(rp_network_add(&network, edges[e].from, edges[e].to, edges[e].capacity, NULL),
                    "no memory");
     }
@@ -103,8 +104,10 @@ static void check_knapsack(rp_context *context, rp_test_random *random) {
     uint32_t names[10];
     const uint32_t count = rp_test_random_below(random, 11);
     const int64_t capacity = rp_test_random_below(random, 60);
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = (rp_item){rp_test_random_below(random, 12), rp_test_random_below(random, 6), i};
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t bytes = rp_test_random_below(random, 12);
+        items[i] = (rp_item){bytes, rp_test_random_below(random, 6), i};
+    }
     rp_knapsack knapsack;
     RP_REQUIRE_OK(context, rp_knapsack_create(context, items, count, capacity, &knapsack));
     for (int64_t room = 0; room <= capacity; room++) {

@@ -58,11 +58,11 @@ static void check_random_drops(rp_context *context, uint64_t seed, int features)
         rp_verdict verdict;
         check_without_drops(&x, &drops);
         const uint32_t count = 1 + rp_test_random_below(&random, 60);
-        for (uint32_t i = 0; i < count; i++)
-            RP_CHECK_OK(context,
-                        rp_drops_add(&x, &drops,
-                                     rp_test_random_below(&random, (uint32_t)graph->value_count),
-                                     rp_test_random_below(&random, (uint32_t)graph->node_count)));
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t v = rp_test_random_below(&random, (uint32_t)graph->value_count);
+            const uint32_t stage = rp_test_random_below(&random, (uint32_t)graph->node_count);
+            RP_CHECK_OK(context, rp_drops_add(&x, &drops, v, stage));
+        }
         check_expansion(&x, &drops, &verdict);
     }
     rp_drops_clear(context, &drops);

@@ -125,9 +125,11 @@ static bool random_schedule(mutation *m) {
         return false; /* a mark that cannot be honoured */
     rp_status status = rp_drops_create(&expander, &drops);
     const uint32_t count = below(m, 12);
-    for (uint32_t i = 0; i < count && status == RP_OK; i++)
-        status = rp_drops_add(&expander, &drops, below(m, rp_graph_value_count(m->graph)),
-                              below(m, rp_graph_node_count(m->graph)));
+    for (uint32_t i = 0; i < count && status == RP_OK; i++) {
+        const uint32_t value = below(m, rp_graph_value_count(m->graph));
+        const uint32_t stage = below(m, rp_graph_node_count(m->graph));
+        status = rp_drops_add(&expander, &drops, value, stage);
+    }
     if (status == RP_OK)
         status = rp_expander_run(&expander, &drops, RP_NO_LIMITS, &within);
     if (status == RP_OK && within)
