@@ -58,9 +58,10 @@ static rp_status fail_skipped(const rp_graph *graph, const char *who, uint32_t v
                               uint32_t last) {
     const uint32_t writer = graph->values[value].writer;
     return rp_fail(graph->context, RP_NOT_APPLICABLE,
-                   "%s needs a chain, but %s, which node %u (%s) writes, is read %s node %u (%s)",
-                   who, rp_value_name(graph, value), writer, rp_node_name(graph, writer),
-                   "beyond the next stage, by", last, rp_node_name(graph, last));
+                   "%s needs a chain, but %s, which node %u (%s) writes, is read beyond the next "
+                   "stage, by node %u (%s)",
+                   who, rp_value_name(graph, value), writer, rp_node_name(graph, writer), last,
+                   rp_node_name(graph, last));
 }
 
 static uint32_t find_last_forward_reader(const rp_graph *graph, uint32_t value) {

@@ -6,32 +6,34 @@
 #include "moment.h"
 
 enum {
-    PLACES = 128,          /* of the shelf, on graphs of usual size */
-    MIN_PLACES = 8,        /* on the largest */
-    MOST_CHOICES = 64,     /* of a hull */
-    MOST_NODES = 300000,   /* on more than that the rules have to do */
-    RUNS_PER_PLACE = 100,  /* effort for one place, in runs of every node */
-    STRIDES = 24,          /* from the top to the bottom of the shelf */
-    MOST_MISSED = 8,       /* attempts to get below the lowest place */
-    QUIET_ROUNDS = 4,      /* over all places without an improvement before the search ends */
-    CLOSE_ENOUGH = 1000,   /* parts of all costs between a bound and what is worth improving */
-    NOISE = 40,            /* percent, of the estimates while improving */
-    EFFORT_BASE = 2000000, /* see rp_frontier_effort */
-    EFFORT_PER_NODE = 14000,
-    EFFORT_NODES = 4000,
-    LARGE = 10000,
-    EFFORT_PER_LARGE = 2500,
-    EFFORT_SMALL = 90000,
-    EFFORT_MOST_SMALL = 30000000
+    PLACES = 128,         /* of the shelf, on graphs of usual size */
+    MIN_PLACES = 8,       /* on the largest */
+    MOST_CHOICES = 64,    /* of a hull */
+    MOST_NODES = 300000,  /* on more than that the rules have to do */
+    RUNS_PER_PLACE = 100, /* effort for one place, in runs of every node */
+    STRIDES = 24,         /* from the top to the bottom of the shelf */
+    MOST_MISSED = 8,      /* attempts to get below the lowest place */
+    QUIET_ROUNDS = 4,     /* over all places without an improvement before the search ends */
+    CLOSE_ENOUGH = 1000,  /* parts of all costs between a bound and what is worth improving */
+    NOISE = 40            /* percent, of the estimates while improving */
 };
 
+/* The effort for each node up to so many: small graphs are worth half a second, and beyond that it
+ * grows where there is something to find and the time allows it. */
+static const struct {
+    size_t up_to;
+    int64_t per_node;
+} efforts[] = {{333, 90000}, {2000, 0}, {4000, 14000}, {10000, 0}, {SIZE_MAX, 2500}};
+
 int64_t rp_frontier_effort(const rp_graph *graph) {
-    const size_t nodes = graph->node_count < EFFORT_NODES ? graph->node_count : EFFORT_NODES;
-    const int64_t large = graph->node_count > LARGE ? (int64_t)graph->node_count - LARGE : 0;
-    const int64_t usual = EFFORT_BASE + EFFORT_PER_NODE * (int64_t)nodes + EFFORT_PER_LARGE * large;
-    const int64_t small = EFFORT_SMALL * (int64_t)nodes;
-    const int64_t most = small < EFFORT_MOST_SMALL ? small : EFFORT_MOST_SMALL;
-    return most > usual ? most : usual;
+    int64_t effort = 0;
+    size_t from = 0;
+    for (size_t i = 0; from < graph->node_count; from = efforts[i++].up_to) {
+        const size_t to =
+            graph->node_count < efforts[i].up_to ? graph->node_count : efforts[i].up_to;
+        effort += efforts[i].per_node * (int64_t)(to - from);
+    }
+    return effort;
 }
 
 typedef struct frontier {
