@@ -63,7 +63,7 @@ tree() { # name, ctest arguments as one word, then cmake arguments
   echo "=== $name: built in $((SECONDS - start)) s, testing"
   rm -f "$dir/results.xml"
   # shellcheck disable=SC2086
-  ctest --test-dir "$dir" --output-on-failure --no-tests=error --output-junit results.xml \
+  ctest --test-dir "$dir" -j "$jobs" --output-on-failure --no-tests=error --output-junit results.xml \
     --test-output-size-passed 4194304 --test-output-size-failed 4194304 $select || broken+=("$name has tests that fail")
   local p=0 f=0 s=0
   [ ! -f "$dir/results.xml" ] || read -r p f s < <(count "$dir/results.xml")
