@@ -17,6 +17,7 @@ enum { FLOAT_BYTE = 0x3c };
 typedef struct bench {
     rp_context *context;
     const rp_backend *backend;
+    rp_queue *queue;
     char *block;
     size_t bytes, used;
     void **places; /* inputs, outputs, what is added to */
@@ -52,9 +53,9 @@ static rp_status write_ids(const bench *b, void *place, int64_t bytes, int64_t r
         return rp_fail_memory(b->context, "inputs to measure with");
     for (size_t i = 0; i < count; i++)
         ids[i] = range > 0 ? (int32_t)((uint32_t)i * UINT32_C(2654435761) % (uint64_t)range) : 0;
-    b->backend->write(place, ids, (size_t)bytes);
+    const rp_status status = b->backend->write(b->queue, place, ids, (size_t)bytes);
     rp_free(b->context, ids);
-    return RP_OK;
+    return status;
 }
 
 static void *take(bench *b, int64_t bytes) {
@@ -72,7 +73,7 @@ static rp_status fill_inputs(bench *b, rp_op op) {
         if (call->in[i].dtype == RP_I32)
             status = write_ids(b, b->places[i], bytes, id_range(op, call));
         else if (b->places[i] != NULL)
-            b->backend->fill(b->places[i], FLOAT_BYTE, (size_t)bytes);
+            status = b->backend->fill(b->queue, b->places[i], FLOAT_BYTE, (size_t)bytes);
     }
     return status;
 }
@@ -80,8 +81,7 @@ static rp_status fill_inputs(bench *b, rp_op op) {
 /* Gives the call its memory, outputs that are added to in place, and touches all of it. */
 static rp_status make_room(bench *b, rp_op op, uint64_t added) {
     const rp_op_call *call = &b->launch.call;
-    const rp_op_def *def = rp_op_get(op);
-    const int64_t workspace = def->workspace != NULL ? def->workspace(call) : 0;
+    const int64_t workspace = b->backend->workspace(op, call);
     bool fits = add_room(&b->bytes, workspace);
     for (size_t i = 0; i < call->in_count && fits; i++)
         fits = add_room(&b->bytes, bytes_of(&call->in[i]));
@@ -90,7 +90,7 @@ static rp_status make_room(bench *b, rp_op op, uint64_t added) {
     void *block = NULL;
     if (!fits)
         return rp_fail_memory(b->context, "the tensors of a node");
-    const rp_status status = b->backend->allocate(b->context, b->bytes, &block);
+    rp_status status = b->backend->allocate(b->context, b->queue, b->bytes, &block);
     if (status != RP_OK)
         return status;
     b->block = block;
@@ -100,11 +100,11 @@ static rp_status make_room(bench *b, rp_op op, uint64_t added) {
         sum[k] = k < 64 && (added >> k & 1) != 0 ? out[k] : NULL;
     }
     b->launch.workspace = workspace > 0 ? take(b, workspace) : NULL;
-    b->backend->fill(b->block, 0, b->used);
+    status = b->backend->fill(b->queue, b->block, 0, b->used);
     b->launch.in = (const void *const *)b->places;
     b->launch.out = out;
     b->launch.accumulate = added != 0 ? (const void *const *)sum : NULL;
-    return fill_inputs(b, op);
+    return status == RP_OK ? fill_inputs(b, op) : status;
 }
 
 static rp_status run(const bench *b, int64_t runs, int64_t *each_ns) {
@@ -112,6 +112,8 @@ static rp_status run(const bench *b, int64_t runs, int64_t *each_ns) {
     rp_status status = RP_OK;
     for (int64_t i = 0; i < runs && status == RP_OK; i++)
         status = b->kernel(&b->launch);
+    if (status == RP_OK)
+        status = rp_backend_finish(b->backend, b->queue);
     *each_ns = (rp_monotonic_ns() - begin) / runs;
     return status;
 }
@@ -147,6 +149,9 @@ static rp_status measure(rp_context *context, const rp_backend *backend, rp_op o
     if (b.places == NULL)
         status = rp_fail_memory(context, "a node to measure");
     if (status == RP_OK)
+        status = rp_backend_open(backend, context, NULL, &b.queue);
+    b.launch.queue = b.queue;
+    if (status == RP_OK)
         status = make_room(&b, op, added);
     if (status == RP_OK) {
         const int previous = backend->enter(threads);
@@ -156,7 +161,8 @@ static rp_status measure(rp_context *context, const rp_backend *backend, rp_op o
             rp_fail(context, status, "costs: %s: %s", rp_op_get(op)->name, rp_status_text(status));
     }
     if (b.block != NULL)
-        backend->release(b.block, b.bytes);
+        backend->release(b.queue, b.block, b.bytes);
+    rp_backend_close(backend, b.queue);
     rp_free(context, b.places);
     return status;
 }
@@ -165,9 +171,9 @@ static rp_status measure(rp_context *context, const rp_backend *backend, rp_op o
 
 static rp_status check_backend(rp_context *context, rp_backend_kind kind,
                                const rp_backend **backend) {
-    *backend = rp_backend_get(kind);
-    if (*backend == NULL)
-        return rp_fail(context, RP_INVALID_ARGUMENT, "costs: %d is no backend", (int)kind);
+    const rp_status status = rp_backend_find(context, kind, backend);
+    if (status != RP_OK)
+        return status;
     if ((*backend)->kernels == NULL)
         return rp_fail(context, RP_UNSUPPORTED,
                        "costs: the %s backend runs nothing that could be measured",
@@ -237,7 +243,7 @@ rp_status rp_cost_table_measure(const rp_program *program, rp_backend_kind kind,
             used != NULL ? rp_cost_table_check(used, kind) : make_measured(context, backend, &used);
     if (status != RP_OK)
         return status;
-    backend->warm_up(context, rp_context_threads(context));
+    backend->warm_up(context, NULL, rp_context_threads(context));
     status = measure_program(program, backend, used);
     if (*table == NULL && status != RP_OK) {
         rp_cost_table_destroy(used);
@@ -323,7 +329,7 @@ rp_status rp_device_measure(rp_context *context, rp_backend_kind kind, rp_device
         status = rp_fail(context, RP_INTERNAL_ERROR, "device: %zu nodes to measure",
                          program->code.node_count);
     if (status == RP_OK)
-        backend->warm_up(context, rp_context_threads(context));
+        backend->warm_up(context, NULL, rp_context_threads(context));
     for (uint32_t i = 0; i < SAMPLE_COUNT && status == RP_OK; i++) {
         rp_tensor_info infos[8];
         int64_t accumulated = 0;

@@ -84,9 +84,10 @@ size_t rp_cost_table_count(const rp_cost_table *table) {
 rp_status rp_cost_table_check(const rp_cost_table *table, rp_backend_kind kind) {
     if (table == NULL)
         return RP_INVALID_ARGUMENT;
-    const rp_backend *backend = rp_backend_get(kind);
-    if (backend == NULL)
-        return rp_fail(table->context, RP_INVALID_ARGUMENT, "costs: %d is no backend", (int)kind);
+    const rp_backend *backend = NULL;
+    const rp_status status = rp_backend_find(table->context, kind, &backend);
+    if (status != RP_OK)
+        return status;
     if (!table->is_measured || backend->kernels == NULL)
         return RP_OK;
     rp_backend_text text;

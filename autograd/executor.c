@@ -24,12 +24,18 @@ static rp_status check_share(rp_context *context, const rp_program *program,
     return RP_OK;
 }
 
+/* What a kernel needs in memory is the backend's own matter, and the graph has it. */
+static rp_status check_backend(const rp_program *program, const rp_backend *backend) {
+    if (backend->kernels == NULL || backend->workspace == program->backend->workspace)
+        return RP_OK;
+    return rp_fail(program->context, RP_INVALID_ARGUMENT,
+                   "executor: the program was made for the %s backend, not for %s",
+                   program->backend->name, backend->name);
+}
+
 static rp_status check_arguments(const rp_program *program, const rp_plan *plan,
                                  const rp_executor_options *options) {
     rp_context *context = program->context;
-    if (rp_backend_get(options->backend) == NULL)
-        return rp_fail(context, RP_INVALID_ARGUMENT, "executor: %d is no backend",
-                       (int)options->backend);
     const rp_graph *graph = rp_plan_graph(plan);
     if (graph != program->graph && rp_graph_hash(graph) != rp_graph_hash(program->graph))
         return rp_fail(context, RP_BAD_INPUT,
@@ -53,33 +59,35 @@ static rp_status make_arena(rp_executor *executor) {
     if (executor->owner != executor)
         return RP_OK;
     void *arena = NULL;
-    const rp_status status =
-        executor->backend->allocate(executor->context, (size_t)report.peak_bytes, &arena);
+    const rp_status status = executor->backend->allocate(executor->context, executor->queue,
+                                                         (size_t)report.peak_bytes, &arena);
     if (status != RP_OK)
         return status;
     executor->arena = arena;
     executor->arena_bytes = report.peak_bytes;
-    if (executor->options.poison)
-        executor->backend->fill(arena, 0xFF, (size_t)report.peak_bytes);
-    return RP_OK;
+    return executor->options.poison
+               ? executor->backend->fill(executor->queue, arena, 0xFF, (size_t)report.peak_bytes)
+               : RP_OK;
 }
 
-static void clear_value(rp_executor *executor, uint32_t value) {
-    executor->backend->fill(rp_executor_place_of(executor, value), 0,
-                            rp_executor_bytes(executor, value));
+static rp_status clear_value(rp_executor *executor, uint32_t value) {
+    return executor->backend->fill(executor->queue, rp_executor_place_of(executor, value), 0,
+                                   rp_executor_bytes(executor, value));
 }
 
 /* Sums begin at 0: accumulating gradients, and the optimizer's moments if asked. */
-static void clear_sums(rp_executor *executor, bool moments) {
+static rp_status clear_sums(rp_executor *executor, bool moments) {
     const rp_program *program = executor->program;
-    for (size_t i = 0; i < program->gradient_count; i++) {
+    rp_status status = RP_OK;
+    for (size_t i = 0; i < program->gradient_count && status == RP_OK; i++) {
         const rp_program_gradient *g = &program->gradients[i];
         if (program->code.values[g->gradient].kind == RP_CODE_GRADIENT)
-            clear_value(executor, g->gradient);
-        for (int j = 0; j < 2 && moments; j++)
+            status = clear_value(executor, g->gradient);
+        for (int j = 0; j < 2 && moments && status == RP_OK; j++)
             if (g->moments[j] != RP_NONE)
-                clear_value(executor, g->moments[j]);
+                status = clear_value(executor, g->moments[j]);
     }
+    return status;
 }
 
 static rp_status make_parts(rp_executor *executor) {
@@ -92,12 +100,16 @@ static rp_status make_parts(rp_executor *executor) {
     rp_status status = RP_OK;
     if (executor->offset == NULL || executor->forward_offset == NULL)
         status = rp_fail_memory(context, "an executor");
+    if (status == RP_OK && executor->owner == executor)
+        status = rp_backend_open(executor->backend, context, NULL, &executor->queue);
     if (status == RP_OK)
         status = rp_executor_place(executor);
     if (status == RP_OK)
         status = make_arena(executor);
     if (status == RP_OK)
         status = rp_executor_bind(executor);
+    if (status == RP_OK)
+        status = clear_sums(executor, true);
     return status;
 }
 
@@ -119,7 +131,12 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
                        "executor: options are of another size: set struct_size");
     const rp_executor_options defaults = RP_EXECUTOR_OPTIONS;
     const rp_executor_options used = options != NULL ? *options : defaults;
-    rp_status status = check_arguments(program, plan, &used);
+    const rp_backend *backend = NULL;
+    rp_status status = rp_backend_find(program->context, used.backend, &backend);
+    if (status == RP_OK)
+        status = check_backend(program, backend);
+    if (status == RP_OK)
+        status = check_arguments(program, plan, &used);
     if (status != RP_OK)
         return status;
     rp_executor *made = rp_alloc(program->context, 1, sizeof *made);
@@ -129,10 +146,11 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
     made->program = program;
     made->plan = plan;
     made->options = used;
-    made->backend = rp_backend_get(used.backend);
+    made->backend = backend;
     made->kernels = made->backend->kernels != NULL ? made->backend->kernels() : NULL;
     made->is_observed = used.trace != NULL || used.time_replays || used.check_replays;
     made->owner = used.share != NULL ? used.share->owner : made;
+    made->queue = made->owner->queue;
     made->step =
         (rp_step_state){.seed = program->seed, .loss_scale = 1.0f, .evaluate = used.evaluate};
     status = make_parts(made);
@@ -140,9 +158,8 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
         rp_executor_destroy(made);
         return status;
     }
-    clear_sums(made, true);
     made->outside_base = rp_process_outside(made->owner->arena, made->owner->arena_bytes);
-    made->backend->warm_up(made->context, rp_context_threads(made->context));
+    made->backend->warm_up(made->context, made->queue, rp_context_threads(made->context));
     rp_own(made->context, &made->owned, made, destroy_executor);
     *executor = made;
     return RP_OK;
@@ -159,7 +176,9 @@ void rp_executor_destroy(rp_executor *executor) {
     if (owner->holder == executor)
         owner->holder = NULL;
     if (executor->arena != NULL)
-        executor->backend->release(executor->arena, (size_t)executor->arena_bytes);
+        executor->backend->release(executor->queue, executor->arena, (size_t)executor->arena_bytes);
+    if (owner == executor)
+        rp_backend_close(executor->backend, executor->queue);
     rp_free(context, executor->bound);
     rp_free(context, executor->places);
     rp_free(context, executor->offset);
@@ -269,9 +288,7 @@ rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *d
     rp_status status = rp_executor_find_leaf(executor, "rp_executor_write", leaf, &place);
     if (status == RP_OK)
         status = check_copy(executor, "rp_executor_write", leaf.id - 1, data, bytes);
-    if (status == RP_OK)
-        executor->backend->write(place, data, bytes);
-    return status;
+    return status == RP_OK ? executor->backend->write(executor->queue, place, data, bytes) : status;
 }
 
 static rp_status read_value(const rp_executor *executor, const char *call, uint32_t value,
@@ -286,9 +303,7 @@ static rp_status read_value(const rp_executor *executor, const char *call, uint3
                        "of the program, or no run has ended",
                        call);
     status = check_copy(executor, call, value, data, bytes);
-    if (status == RP_OK)
-        executor->backend->read(data, place, bytes);
-    return status;
+    return status == RP_OK ? executor->backend->read(executor->queue, data, place, bytes) : status;
 }
 
 rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
@@ -347,8 +362,7 @@ rp_status rp_executor_begin_step(rp_executor *executor, uint64_t step, float los
     executor->step.step = step;
     executor->step.loss_scale = loss_scale;
     executor->step.micro_batch = 0;
-    clear_sums(executor, false);
-    return RP_OK;
+    return clear_sums(executor, false);
 }
 
 static rp_status end_run(rp_executor *executor) {

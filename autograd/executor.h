@@ -37,6 +37,7 @@ struct rp_executor {
     const rp_plan *plan;
     rp_executor_options options;
     const rp_backend *backend;
+    rp_queue *queue;          /* the owner's, for those that share */
     const rp_kernel *kernels; /* by op; NULL: nothing runs */
     rp_executor_state state;
     bool is_observed; /* any of trace, time_replays, check_replays */

@@ -7,8 +7,6 @@
 #include "planner/graph.h"
 #include "program.h"
 
-enum { ALIGNMENT = 64 };
-
 /* Scratch for one node at a time. */
 typedef struct lowering {
     rp_program *program;
@@ -26,9 +24,10 @@ static rp_status no_memory(const lowering *l) {
     return rp_fail_memory(l->program->context, "the graph");
 }
 
-static int64_t round_up(int64_t bytes) {
-    return bytes > INT64_MAX - ALIGNMENT ? INT64_MAX
-                                         : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+static int64_t round_up(const rp_program *program, int64_t bytes) {
+    const int64_t alignment = program->backend->alignment;
+    return bytes > INT64_MAX - alignment ? INT64_MAX
+                                         : (bytes + alignment - 1) / alignment * alignment;
 }
 
 static void add_saturated(int64_t *sum, int64_t bytes) {
@@ -65,7 +64,7 @@ static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, cons
     if (!rp_tape_leaf_text(program->tape, leaf, &l->text) ||
         !rp_string_add(program->context, &l->text, suffix))
         return no_memory(l);
-    add_saturated(total, round_up(value_bytes(program, value)));
+    add_saturated(total, round_up(program, value_bytes(program, value)));
     return add_value(l, value, RP_NONE);
 }
 
@@ -196,11 +195,11 @@ static void model_node(lowering *l, uint32_t index, rp_node_info *info) {
     int64_t accumulated = 0;
     uint64_t added = 0;
     const rp_op_call call = rp_program_call(program, index, l->infos, &accumulated, &added);
-    const rp_op_def *def = rp_op_get((rp_op)node->op);
     info->cost_ns = rp_cost_model(&rp_device_plain, (rp_op)node->op, &call, accumulated);
-    info->workspace_bytes = def->workspace != NULL ? def->workspace(&call) : 0;
-    if (round_up(info->workspace_bytes) > program->memory.workspace_bytes)
-        program->memory.workspace_bytes = round_up(info->workspace_bytes);
+    info->workspace_bytes = program->backend->workspace((rp_op)node->op, &call);
+    const int64_t workspace = round_up(program, info->workspace_bytes);
+    if (workspace > program->memory.workspace_bytes)
+        program->memory.workspace_bytes = workspace;
     const int64_t flops = node->op == RP_OP_VIEW ? 0 : rp_op_flops((rp_op)node->op, &call);
     program->node_flops[index] = flops;
     add_saturated(&program->flops_all, flops);
@@ -292,7 +291,8 @@ static rp_status count_gradients(lowering *l) {
 
 rp_status rp_program_lower(rp_program *program, const char *name) {
     lowering l = {.program = program};
-    rp_status status = rp_graph_create(program->context, name, ALIGNMENT, &program->graph);
+    rp_status status =
+        rp_graph_create(program->context, name, program->backend->alignment, &program->graph);
     l.read_by = rp_alloc(program->context, program->code.value_count, sizeof *l.read_by);
     program->node_flops =
         rp_alloc(program->context, program->code.node_count, sizeof *program->node_flops);

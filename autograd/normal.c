@@ -61,7 +61,7 @@ rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double
         const int64_t begin = i * PIECE, left = count - begin;
         float values[PIECE];
         draw_piece(key, stream, (uint64_t)begin / 4, deviation, values);
-        executor->backend->write((float *)place + begin, values,
+        executor->backend->write(executor->queue, (float *)place + begin, values,
                                  (size_t)(left < PIECE ? left : PIECE) * sizeof *values);
     }
     return RP_OK;

@@ -35,6 +35,7 @@ static rp_status call_update(const rp_executor *executor, rp_op op, const rp_op_
         .in = (const void *const *)u->places,
         .out = out,
         .step = &executor->step,
+        .queue = executor->queue,
         .threads = rp_context_threads(executor->context),
     };
     return executor->kernels[op](&launch);
@@ -65,6 +66,7 @@ static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum)
         .out = out,
         .workspace = partial,
         .step = &executor->step,
+        .queue = executor->queue,
         .threads = rp_context_threads(executor->context),
     };
     return executor->kernels[RP_OP_SUM_SQUARES](&launch);

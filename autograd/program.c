@@ -144,7 +144,10 @@ rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
     *program = NULL;
     if (tape == NULL)
         return RP_INVALID_ARGUMENT;
+    const rp_backend *backend = NULL;
     rp_status status = check_options(tape, options);
+    if (status == RP_OK)
+        status = rp_backend_find(tape->context, options->backend, &backend);
     if (status != RP_OK)
         return status;
     rp_program *made = rp_alloc(tape->context, 1, sizeof *made);
@@ -156,6 +159,7 @@ rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
     made->accumulate = options->accumulate;
     made->optimizer = options->optimizer;
     made->seed = options->seed;
+    made->backend = backend;
     status = copy_code(made, &tape->code);
     if (status == RP_OK)
         status = copy_roots(made, options);

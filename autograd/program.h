@@ -10,6 +10,7 @@
 #include <reprise/program.h>
 
 #include "code.h"
+#include "ops/backend.h"
 #include "tape.h"
 
 /* A leaf that gets a gradient. */
@@ -22,6 +23,7 @@ struct rp_program {
     rp_context *context;
     rp_owned owned;
     rp_tape *tape;
+    const rp_backend *backend; /* whose alignment and workspaces the graph has */
     rp_code code;
     size_t tensor_count;
     rp_graph *graph;

@@ -18,6 +18,7 @@ static rp_status call_kernel(rp_executor *executor, const rp_bound *bound) {
         .accumulate = node->accumulates ? (const void *const *)places + in_count + out_count : NULL,
         .workspace = bound->place,
         .step = &executor->step,
+        .queue = executor->queue,
         .threads = rp_context_threads(executor->context),
         .is_replay = (bound->flags & RP_BOUND_REPLAY) != 0,
     };
@@ -51,17 +52,18 @@ static rp_status check_replay(rp_executor *executor, const rp_bound *bound) {
     const uint32_t *out = rp_code_outputs(code, node);
     void *const *places = executor->places + bound->slots + node->in_count;
     uint8_t *copy = executor->copies + executor->copy_of[bound->node];
-    for (uint32_t k = 0; k < node->out_count; k++) {
+    rp_status status = RP_OK;
+    for (uint32_t k = 0; k < node->out_count && status == RP_OK; k++) {
         if (out[k] == RP_NONE)
             continue;
         const size_t bytes = rp_executor_bytes(executor, out[k]);
         if (bytes > 0 && (bound->flags & RP_BOUND_SAVE) != 0)
-            executor->backend->read(copy, places[k], bytes);
+            status = executor->backend->read(executor->queue, copy, places[k], bytes);
         else if (bytes > 0 && memcmp(copy, places[k], bytes) != 0)
             return report_change(executor, bound->node, k, places[k], copy, bytes);
         copy += bytes;
     }
-    return RP_OK;
+    return status;
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
@@ -109,7 +111,7 @@ rp_status rp_executor_run_actions(rp_executor *executor, size_t begin, size_t en
     for (size_t i = begin; i < end && status == RP_OK; i++) {
         const rp_bound *bound = &executor->bound[i];
         if (bound->node == RP_NONE) {
-            backend->fill(bound->place, 0xFF, (size_t)bound->end);
+            status = backend->fill(executor->queue, bound->place, 0xFF, (size_t)bound->end);
             continue;
         }
         executor->peak = bound->end > executor->peak ? bound->end : executor->peak;

@@ -85,7 +85,8 @@ typedef struct rp_cut {
 static inline rp_cut rp_cut_make(int64_t n, int64_t least, int64_t most) {
     const int64_t even = n / most + (n % most != 0);
     const int64_t length = even > least ? even : least;
-    return (rp_cut){n / length + (n % length != 0), length};
+    const rp_cut cut = {n / length + (n % length != 0), length};
+    return cut;
 }
 
 /* The cuts of the ops that reduce: one partial result a piece lies in the workspace. */
@@ -102,8 +103,8 @@ static inline rp_cut rp_cut_rows(int64_t rows) {
 #define RP_SUM_LEADING_WIDE 8192
 
 static inline rp_cut rp_cut_sum_leading(int64_t rows, int64_t columns) {
-    return columns >= RP_SUM_LEADING_WIDE ? (rp_cut){rows > 0, rows > 0 ? rows : 1}
-                                          : rp_cut_rows(rows);
+    const rp_cut whole = {rows > 0, rows > 0 ? rows : 1};
+    return columns >= RP_SUM_LEADING_WIDE ? whole : rp_cut_rows(rows);
 }
 
 #endif

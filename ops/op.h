@@ -1,6 +1,6 @@
 /* What an op is. An op is defined once, for all backends (rp_op_def), and has one kernel per
  * backend (rp_kernel). ops/ knows neither tape nor planner: definitions talk to the differentiator
- * through rp_vjp.
+ * through rp_vjp. Kernels of CUDA include this header as C++.
  *
  * All tensors are row-major and contiguous. A slot that is absent (an optional input, an output
  * that nobody wants) has dtype RP_NO_DTYPE, a NULL pointer and the value RP_NONE; it keeps its
@@ -13,6 +13,10 @@
 #include <reprise/tensor.h>
 
 #include "op_list.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef enum rp_op {
 #define RP_OP_ENUM(id, name) id,
@@ -97,6 +101,10 @@ typedef struct rp_op_call {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
+/* What a backend has open for one executor besides memory, a stream and handles of libraries:
+ * backend.h. */
+typedef struct rp_queue rp_queue;
+
 /* What changes from step to step; kernels read it, nobody else's state does. */
 typedef struct rp_step_state {
     uint64_t seed, step;
@@ -113,9 +121,11 @@ typedef struct rp_launch {
     /* NULL, or per output NULL or what is added: out[k] = accumulate[k] + result. It may be out[k]
      * itself */
     const void *const *accumulate;
-    /* as many bytes as rp_op_def.workspace said, aligned to 64; contents undefined; NULL for 0 */
+    /* as many bytes as rp_backend.workspace said, aligned as everything in the arena; contents
+     * undefined; NULL for 0 */
     void *workspace;
-    const rp_step_state *step;
+    const rp_step_state *step; /* in the memory of the backend: kernels read it, the host may not */
+    rp_queue *queue;           /* what the backend has open for the caller; NULL on the CPU */
     int threads;
     bool is_replay;
 } rp_launch;
@@ -169,7 +179,7 @@ typedef struct rp_op_def {
     int64_t (*flops)(const rp_op_call *call);
     /* NULL: inputs and present outputs, once each */
     int64_t (*bytes_moved)(const rp_op_call *call);
-    /* bytes of scratch on the CPU, whatever the threads; NULL: 0 */
+    /* bytes of scratch of the CPU's kernel, whatever the threads; NULL: 0 */
     int64_t (*workspace)(const rp_op_call *call);
     uint32_t accumulates; /* bit k: the kernel honours accumulate[k] */
     int inplace_count;
@@ -187,6 +197,9 @@ const rp_op_def *rp_op_get(rp_op op);
 int64_t rp_op_bytes_moved(rp_op op, const rp_op_call *call);
 int64_t rp_op_flops(rp_op op, const rp_op_call *call);
 
+/* Bytes of scratch by the definition: what the CPU's kernel takes. */
+int64_t rp_op_workspace(rp_op op, const rp_op_call *call);
+
 /* ---- Shapes in words ------------------------------------------------------------------------- */
 
 /* "f32 [2, 3]" into `text`, for messages. Returns text. */
@@ -197,5 +210,9 @@ const char *rp_tensor_text(const rp_tensor_info *info, char text[RP_SHAPE_TEXT])
  * one. */
 int64_t rp_row_length(rp_shape shape);
 int64_t rp_row_count(rp_shape shape);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -36,22 +36,22 @@ static inline rp_attention_layout rp_attention_layout_make(const rp_op_params *p
     const int64_t heads = params->attention.heads, kv_heads = rp_attention_kv_heads(params);
     const bool packed = params->attention.packed;
     const int64_t row = (heads + 2 * kv_heads) * size;
-    return (rp_attention_layout){
-        .batch = batch,
-        .queries = queries,
-        .keys = keys,
-        .heads = heads,
-        .kv_heads = kv_heads,
-        .group = heads / kv_heads,
-        .size = size,
-        .q_stride = packed ? row : heads * size,
-        .kv_stride = packed ? row : kv_heads * size,
-        .k_column = packed ? heads * size : 0,
-        .v_column = packed ? (heads + kv_heads) * size : 0,
-        .o_stride = heads * size,
-        .scale =
-            params->attention.scale != 0.0f ? params->attention.scale : 1.0f / sqrtf((float)size),
-    };
+    rp_attention_layout layout;
+    layout.batch = batch;
+    layout.queries = queries;
+    layout.keys = keys;
+    layout.heads = heads;
+    layout.kv_heads = kv_heads;
+    layout.group = heads / kv_heads;
+    layout.size = size;
+    layout.q_stride = packed ? row : heads * size;
+    layout.kv_stride = packed ? row : kv_heads * size;
+    layout.k_column = packed ? heads * size : 0;
+    layout.v_column = packed ? (heads + kv_heads) * size : 0;
+    layout.o_stride = heads * size;
+    layout.scale =
+        params->attention.scale != 0.0f ? params->attention.scale : 1.0f / sqrtf((float)size);
+    return layout;
 }
 
 /* D from the last dimension of q, or of k or v, or of the packed tensor. */

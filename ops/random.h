@@ -22,7 +22,8 @@ static inline rp_philox rp_philox_draw(const uint32_t key[2], uint32_t c0, uint3
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (rp_philox){{c0, c1, c2, c3}};
+    const rp_philox drawn = {{c0, c1, c2, c3}};
+    return drawn;
 }
 
 /* The key of one random op in one micro-batch of one step: a hash of (seed, step, micro-batch) by

@@ -12,13 +12,6 @@ extern "C" {
 
 typedef struct rp_executor rp_executor;
 
-typedef enum rp_backend_kind {
-    RP_BACKEND_CPU,
-    /* addresses without memory, kernels that do nothing: planning and overhead at any size. What is
-     * read from it is 0 */
-    RP_BACKEND_NULL
-} rp_backend_kind;
-
 /* One kernel that ran, for profilers. */
 typedef struct rp_trace_event {
     uint32_t node;

@@ -5,6 +5,7 @@
 #ifndef REPRISE_PROGRAM_H
 #define REPRISE_PROGRAM_H
 
+#include "backend.h"
 #include "graph.h"
 #include "tape.h"
 
@@ -37,12 +38,15 @@ typedef struct rp_program_options {
     bool accumulate;
     rp_optimizer_kind optimizer;
     uint64_t seed; /* of dropout */
+    /* whose alignment and workspaces count in the graph; only this backend runs the program, and
+     * the null backend */
+    rp_backend_kind backend;
 } rp_program_options;
 
 #define RP_PROGRAM_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(rp_program_options), NULL, NULL, 0, NULL, 0, NULL, 0, false, false,                 \
-            RP_OPTIMIZER_NONE, 0                                                                   \
+            RP_OPTIMIZER_NONE, 0, RP_BACKEND_CPU                                                   \
     }
 
 #ifndef __cplusplus

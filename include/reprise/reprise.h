@@ -2,7 +2,7 @@
  *
  *   context.h   memory, threads, the last message          status.h   what calls return
  *   tape.h ops.h tensor.h   record what a program computes
- *   program.h   differentiate it
+ *   program.h backend.h     differentiate it, for a device
  *   plan.h      choose what to keep and what to recompute, under a budget in bytes
  *   executor.h  run it, and update the parameters
  *   cost.h      costs of another device than the plain processor, modelled or measured
@@ -20,6 +20,7 @@
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H
 
+#include "backend.h"
 #include "context.h"
 #include "cost.h"
 #include "executor.h"

@@ -34,8 +34,9 @@ static bool place(size_t bytes, placement *place) {
     return true;
 }
 
-static rp_status cpu_allocate(rp_context *context, size_t bytes, void **block) {
+static rp_status cpu_allocate(rp_context *context, rp_queue *queue, size_t bytes, void **block) {
     placement p;
+    (void)queue;
     if (!place(bytes, &p))
         return rp_fail(context, RP_OUT_OF_MEMORY, "out of memory: %zu bytes of tensors", bytes);
     uint8_t *base =
@@ -55,20 +56,25 @@ static rp_status cpu_allocate(rp_context *context, size_t bytes, void **block) {
     return RP_OK;
 }
 
-static void cpu_release(void *block, size_t bytes) {
+static void cpu_release(rp_queue *queue, void *block, size_t bytes) {
     placement p;
+    (void)queue;
     if (block != NULL && place(bytes, &p))
         munmap((uint8_t *)block - (p.pages - p.used), p.pages + p.guard);
 }
 
-static void cpu_copy(void *destination, const void *source, size_t bytes) {
+static rp_status cpu_copy(rp_queue *queue, void *destination, const void *source, size_t bytes) {
+    (void)queue;
     if (bytes > 0)
         memcpy(destination, source, bytes);
+    return RP_OK;
 }
 
-static void cpu_fill(void *destination, uint8_t byte, size_t bytes) {
+static rp_status cpu_fill(rp_queue *queue, void *destination, uint8_t byte, size_t bytes) {
+    (void)queue;
     if (bytes > 0)
         memset(destination, byte, bytes);
+    return RP_OK;
 }
 
 /* Debian's OpenMP build of OpenBLAS takes its number of threads from omp_get_max_threads, as our
@@ -92,10 +98,10 @@ static void cpu_leave(int previous) {
 }
 
 /* A product that is large enough for the BLAS to take its buffers and all threads. */
-static void cpu_warm_up(rp_context *context, int threads) {
+static void cpu_warm_up(rp_context *context, rp_queue *queue, int threads) {
     enum { SIZE = 128, BYTES = SIZE * SIZE * (int)sizeof(float) };
     void *block = NULL;
-    if (cpu_allocate(context, 3 * BYTES, &block) != RP_OK)
+    if (cpu_allocate(context, queue, 3 * BYTES, &block) != RP_OK)
         return;
     float *a = block, *b = a + SIZE * SIZE, *c = b + SIZE * SIZE;
     const int previous = cpu_enter(threads);
@@ -105,7 +111,7 @@ static void cpu_warm_up(rp_context *context, int threads) {
     for (int i = 0; i < threads; i++)
         c[i] = 0.0f;
     cpu_leave(previous);
-    cpu_release(block, 3 * BYTES);
+    cpu_release(queue, block, 3 * BYTES);
 }
 
 /* The line "KEY: value" of a text of lines, or nothing. */
@@ -139,6 +145,7 @@ static void cpu_describe(int threads, rp_backend_text *text) {
 const rp_backend rp_backend_cpu = {
     .name = "cpu",
     .alignment = ALIGNMENT,
+    .workspace = rp_op_workspace,
     .allocate = cpu_allocate,
     .release = cpu_release,
     .write = cpu_copy,

@@ -51,6 +51,7 @@ static int check_mask(const float *out, const float *gradient, float p) {
 
 /* A backend without kernels has run nothing, and nobody can take what it gives for a mask. */
 static void check_backend(rp_backend_kind kind) {
+    const rp_backend *backend = NULL;
     bench b;
     float out[RANDOM_ELEMENTS], gradient[RANDOM_ELEMENTS];
     bench_open(&b);
@@ -66,17 +67,19 @@ static void check_backend(rp_backend_kind kind) {
     RP_CHECK_EQUAL(bench_replays(&b), 1);
     RP_CHECK_OK(b.context, rp_executor_read(b.executor, y[0], out, sizeof out));
     RP_CHECK_OK(b.context, rp_executor_read_gradient(b.executor, x[0], gradient, sizeof gradient));
-    if (rp_backend_get(kind)->kernels != NULL)
+    RP_CHECK_OK(NULL, rp_backend_find(NULL, kind, &backend));
+    if (backend->kernels != NULL)
         check_mask(out, gradient, 0.5f);
-    for (int e = 0; e < RANDOM_ELEMENTS && rp_backend_get(kind)->kernels == NULL; e++)
+    for (int e = 0; e < RANDOM_ELEMENTS && backend->kernels == NULL; e++)
         RP_CHECK(out[e] == 0.0f && gradient[e] == 0.0f, "element %d: y %g, dx %g out of nothing", e,
                  (double)out[e], (double)gradient[e]);
     bench_close(&b);
 }
 
 static void test_RNG_04_every_backend_replays_its_mask_or_has_none(void) {
+    const rp_backend *backend = NULL;
     int backends = 0;
-    while (rp_backend_get((rp_backend_kind)backends) != NULL)
+    while (rp_backend_find(NULL, (rp_backend_kind)backends, &backend) == RP_OK)
         check_backend((rp_backend_kind)backends++);
     RP_CHECK(backends >= 2, "%d backends", backends);
 }

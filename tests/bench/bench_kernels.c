@@ -173,7 +173,7 @@ static size_t slots_of(const rp_tensor_info *infos) {
 /* From the backend, as the executor has it: the pages matter. */
 static void *block_make(rp_context *context, size_t bytes) {
     void *block = NULL;
-    if (rp_backend_cpu.allocate(context, bytes, &block) != RP_OK)
+    if (rp_backend_cpu.allocate(context, NULL, bytes, &block) != RP_OK)
         exit(5);
     memset(block, 0, bytes);
     return block;
@@ -245,12 +245,12 @@ static rp_status run_row(const row *r, const rp_kernel *kernels, const options *
            "", r->name, (double)bytes * 1e-9 / kernel_s[mid], (double)bytes * 1e-9 / copy_s[mid],
            copy_s[mid] / kernel_s[mid], *ratio);
     for (size_t i = 0; i < call.in_count; i++)
-        rp_backend_cpu.release(in[i], bytes_of(&r->in[i]));
+        rp_backend_cpu.release(NULL, in[i], bytes_of(&r->in[i]));
     for (size_t k = 0; k < call.out_count; k++)
-        rp_backend_cpu.release(out[k], bytes_of(&r->out[k]));
-    rp_backend_cpu.release(workspace, scratch);
-    rp_backend_cpu.release(from, bytes / 2);
-    rp_backend_cpu.release(to, bytes / 2);
+        rp_backend_cpu.release(NULL, out[k], bytes_of(&r->out[k]));
+    rp_backend_cpu.release(NULL, workspace, scratch);
+    rp_backend_cpu.release(NULL, from, bytes / 2);
+    rp_backend_cpu.release(NULL, to, bytes / 2);
     return status;
 }
 

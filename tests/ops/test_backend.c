@@ -26,16 +26,16 @@ static bool is_readable(const void *address) {
 static void test_cpu_block_ends_at_a_guard_page(void) {
     static const size_t sizes[] = {1, 64, 100, 4032, 4096, 4097, 1000000, (size_t)8 << 20};
     rp_context *context = rp_test_context(1);
-    const rp_backend *cpu = rp_backend_get(RP_BACKEND_CPU);
+    const rp_backend *cpu = &rp_backend_cpu;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const size_t used = (sizes[i] + 63) / 64 * 64;
         void *block = NULL;
-        RP_REQUIRE_OK(context, cpu->allocate(context, sizes[i], &block));
+        RP_REQUIRE_OK(context, cpu->allocate(context, NULL, sizes[i], &block));
         RP_CHECK_EQUAL((uintptr_t)block % (uintptr_t)cpu->alignment, 0);
-        cpu->fill(block, 0xab, used);
+        cpu->fill(NULL, block, 0xab, used);
         RP_CHECK(is_readable((uint8_t *)block + used - 1), "%zu bytes: the last one", sizes[i]);
         RP_CHECK(!is_readable((uint8_t *)block + used), "%zu bytes: no guard page", sizes[i]);
-        cpu->release(block, sizes[i]);
+        cpu->release(NULL, block, sizes[i]);
         RP_CHECK(!is_readable(block), "%zu bytes: not released", sizes[i]);
     }
     rp_context_destroy(context);
@@ -43,12 +43,12 @@ static void test_cpu_block_ends_at_a_guard_page(void) {
 
 static void test_cpu_block_of_nothing(void) {
     rp_context *context = rp_test_context(1);
-    const rp_backend *cpu = rp_backend_get(RP_BACKEND_CPU);
+    const rp_backend *cpu = &rp_backend_cpu;
     void *block = NULL;
-    RP_REQUIRE_OK(context, cpu->allocate(context, 0, &block));
+    RP_REQUIRE_OK(context, cpu->allocate(context, NULL, 0, &block));
     RP_CHECK(block != NULL && !is_readable(block), "a block of nothing is readable");
-    cpu->release(block, 0);
-    cpu->release(NULL, 0);
+    cpu->release(NULL, block, 0);
+    cpu->release(NULL, NULL, 0);
     rp_context_destroy(context);
 }
 
@@ -57,7 +57,7 @@ static void test_cpu_out_of_memory_is_a_status(void) {
     rp_context *context = rp_test_context(1);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *block = NULL;
-        RP_CHECK_STATUS(context, rp_backend_cpu.allocate(context, sizes[i], &block),
+        RP_CHECK_STATUS(context, rp_backend_cpu.allocate(context, NULL, sizes[i], &block),
                         RP_OUT_OF_MEMORY);
         RP_CHECK_MESSAGE(context, "bytes");
     }
@@ -67,11 +67,11 @@ static void test_cpu_out_of_memory_is_a_status(void) {
 static void test_cpu_copies_and_threads(void) {
     const rp_backend *cpu = &rp_backend_cpu;
     uint8_t from[5] = {1, 2, 3, 4, 5}, to[5] = {0}, back[5] = {0};
-    cpu->write(to, from, 5);
-    cpu->read(back, to, 5);
+    cpu->write(NULL, to, from, 5);
+    cpu->read(NULL, back, to, 5);
     RP_CHECK(memcmp(from, back, 5) == 0 && cpu->host_readable, "copies");
-    cpu->write(NULL, NULL, 0);
-    cpu->fill(NULL, 0, 0);
+    cpu->write(NULL, NULL, NULL, 0);
+    cpu->fill(NULL, NULL, 0, 0);
     const int before = omp_get_max_threads();
     const int outer = cpu->enter(3);
     RP_CHECK_EQUAL(omp_get_max_threads(), 3);
@@ -106,26 +106,32 @@ static void test_blas_and_kernels_share_an_openmp_runtime(void) {
 /* An exbibyte: addresses can be told apart and compared, and nothing behind them is touched. */
 static void test_null_backend_has_addresses_for_any_size(void) {
     rp_context *context = rp_test_context(1);
-    const rp_backend *null = rp_backend_get(RP_BACKEND_NULL);
+    const rp_backend *null = &rp_backend_null;
     const size_t bytes = (size_t)1 << 60;
     void *block = NULL;
     uint8_t host[4] = {1, 2, 3, 4};
-    RP_REQUIRE_OK(context, null->allocate(context, bytes, &block));
+    RP_REQUIRE_OK(context, null->allocate(context, NULL, bytes, &block));
     RP_CHECK(block != NULL && (uintptr_t)block % (uintptr_t)null->alignment == 0, "address");
-    null->fill(block, 0xff, bytes);
-    null->write((char *)block + bytes - 4, host, 4);
-    null->read(host, (char *)block + bytes - 4, 4);
+    null->fill(NULL, block, 0xff, bytes);
+    null->write(NULL, (char *)block + bytes - 4, host, 4);
+    null->read(NULL, host, (char *)block + bytes - 4, 4);
     RP_CHECK(memcmp(host, (uint8_t[4]){0}, 4) == 0, "what is read is 0");
     RP_CHECK(null->kernels == NULL && !null->host_readable, "nothing runs");
     null->leave(null->enter(4));
-    null->release(block, bytes);
-    RP_CHECK_STATUS(context, null->allocate(context, SIZE_MAX, &block), RP_OUT_OF_MEMORY);
+    null->release(NULL, block, bytes);
+    RP_CHECK_STATUS(context, null->allocate(context, NULL, SIZE_MAX, &block), RP_OUT_OF_MEMORY);
     rp_context_destroy(context);
 }
 
 static void test_backend_of_no_kind(void) {
-    RP_CHECK(rp_backend_get((rp_backend_kind)99) == NULL, "99 is no backend");
-    RP_CHECK(rp_backend_get(RP_BACKEND_CPU) == &rp_backend_cpu, "cpu");
+    rp_context *context = rp_test_context(1);
+    const rp_backend *backend = NULL;
+    RP_CHECK_STATUS(context, rp_backend_find(context, (rp_backend_kind)99, &backend),
+                    RP_INVALID_ARGUMENT);
+    RP_CHECK_MESSAGE(context, "99 is no backend");
+    RP_CHECK_OK(context, rp_backend_find(context, RP_BACKEND_CPU, &backend));
+    RP_CHECK(backend == &rp_backend_cpu, "cpu");
+    rp_context_destroy(context);
 }
 
 /* The best set comes first, the last one runs everywhere, and every kernel is there in each. */
