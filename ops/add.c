@@ -20,6 +20,7 @@ const rp_op_def rp_op_def_add = {
     .infer = add_infer,
     .vjp = add_vjp,
     .accumulates = 1,
+    .widens = 1,
     .inplace_count = 2,
     .inplace = {{0, 0}, {0, 1}},
 };
@@ -50,6 +51,7 @@ const rp_op_def rp_op_def_mul = {
     .infer = mul_infer,
     .vjp = mul_vjp,
     .accumulates = 1,
+    .widens = 1,
     .inplace_count = 2,
     .inplace = {{0, 0}, {0, 1}},
 };
@@ -69,6 +71,7 @@ const rp_op_def rp_op_def_scale = {
     .infer = scale_infer,
     .vjp = scale_vjp,
     .accumulates = 1,
+    .widens = 1,
     .inplace_count = 1,
     .inplace = {{0, 0}},
 };

@@ -53,4 +53,5 @@ const rp_op_def rp_op_def_embedding_backward = {
     .name = "embedding_backward",
     .flops = embedding_backward_flops,
     .accumulates = 1,
+    .widens = 1,
 };

@@ -73,6 +73,7 @@ const rp_op_def rp_op_def_layernorm_backward = {
     .flops = layernorm_backward_flops,
     .workspace = layernorm_backward_workspace,
     .accumulates = 7,
+    .widens = 6, /* dweight and dbias */
     .inplace_count = 2,
     .inplace = {{0, 3}, {0, 0}},
 };

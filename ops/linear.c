@@ -138,5 +138,7 @@ const rp_op_def rp_op_def_linear = {.name = "linear", .infer = infer, .vjp = vjp
 const rp_op_def rp_op_def_linear_backward_input = {
     .name = "linear_backward_input", .flops = flops_backward_input, .accumulates = 1u};
 
-const rp_op_def rp_op_def_linear_backward_weight = {
-    .name = "linear_backward_weight", .flops = flops_backward_weight, .accumulates = 3u};
+const rp_op_def rp_op_def_linear_backward_weight = {.name = "linear_backward_weight",
+                                                    .flops = flops_backward_weight,
+                                                    .accumulates = 3u,
+                                                    .widens = 3u};

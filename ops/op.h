@@ -182,6 +182,9 @@ typedef struct rp_op_def {
     /* bytes of scratch of the CPU's kernel, whatever the threads; NULL: 0 */
     int64_t (*workspace)(const rp_op_call *call);
     uint32_t accumulates; /* bit k: the kernel honours accumulate[k] */
+    /* bit k: the kernel writes output k, and what is added to it, as f32 where its inputs are bf16,
+     * too. A gradient that adds up in f32 passes a cast where this bit is missing */
+    uint32_t widens;
     int inplace_count;
     rp_op_inplace inplace[RP_OP_MAX_INPLACE];
 } rp_op_def;

@@ -86,6 +86,7 @@ const rp_op_def rp_op_def_slice_backward = {
     .name = "slice_backward",
     .flops = no_flops,
     .accumulates = 1,
+    .widens = 1,
 };
 
 /* ---- concat ---------------------------------------------------------------------------------- */

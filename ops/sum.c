@@ -30,7 +30,7 @@ const rp_op_def rp_op_def_sum = {
     .workspace = sum_workspace,
 };
 
-const rp_op_def rp_op_def_sum_backward = {.name = "sum_backward", .accumulates = 1};
+const rp_op_def rp_op_def_sum_backward = {.name = "sum_backward", .accumulates = 1, .widens = 1};
 
 /* One partial sum of all columns for each piece of rows; a single piece needs none. */
 static int64_t sum_leading_workspace(const rp_op_call *call) {
@@ -45,6 +45,7 @@ const rp_op_def rp_op_def_sum_leading = {
     .flops = input_flops,
     .workspace = sum_leading_workspace,
     .accumulates = 1,
+    .widens = 1,
 };
 
 const rp_op_def rp_op_def_loss_seed = {.name = "loss_seed"};
