@@ -13,6 +13,9 @@ struct rp_queue {
     bool owns_stream;
     int multiprocessors;
     cublasLtHandle_t products;
+    /* what prepare.h has worked out; NULL: nothing yet */
+    struct rp_cuda_product_plans *product_plans;
+    struct rp_cuda_attention_plans *attention_plans;
 };
 
 #endif
