@@ -1,0 +1,18 @@
+/* Which ops have something to prepare. */
+#include "prepare.h"
+#include "product_prepare.h"
+
+static rp_status (*const prepares[RP_OP_COUNT])(rp_queue *queue, const rp_op_call *call) = {
+    [RP_OP_LINEAR] = rp_cuda_prepare_linear,
+    [RP_OP_LINEAR_BACKWARD_INPUT] = rp_cuda_prepare_linear_backward_input,
+    [RP_OP_LINEAR_BACKWARD_WEIGHT] = rp_cuda_prepare_linear_backward_weight,
+    [RP_OP_MATMUL] = rp_cuda_prepare_matmul,
+};
+
+rp_status rp_cuda_prepare(rp_queue *queue, rp_op op, const rp_op_call *call) {
+    return prepares[op] != NULL ? prepares[op](queue, call) : RP_OK;
+}
+
+void rp_cuda_unprepare(rp_queue *queue) {
+    rp_cuda_products_unprepare(queue);
+}
