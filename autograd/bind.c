@@ -68,7 +68,7 @@ static rp_status place_by_owner(rp_executor *executor, const rp_graph *graph) {
         const rp_code_kind kind = (rp_code_kind)program->code.values[v].kind;
         if (value == RP_NONE || kind == RP_CODE_ACTIVATION)
             continue;
-        if (kind == RP_CODE_GRADIENT || kind == RP_CODE_MOMENT)
+        if (kind == RP_CODE_GRADIENT || kind == RP_CODE_STATE)
             return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                            "executor: a program that accumulates or has optimizer state cannot "
                            "share another one's memory");

@@ -15,7 +15,7 @@ typedef enum rp_code_kind {
     RP_CODE_PARAMETER,
     RP_CODE_INPUT,
     RP_CODE_GRADIENT, /* persistent: accumulates over the runs of a step */
-    RP_CODE_MOMENT    /* persistent: optimizer state */
+    RP_CODE_STATE     /* persistent: of the optimizer */
 } rp_code_kind;
 
 typedef struct rp_code_value {

@@ -300,14 +300,23 @@ static rp_status differentiate_node(differentiator *d, uint32_t index) {
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-static rp_status add_moments(rp_program *program, rp_program_gradient *gradient) {
-    rp_tensor_info info = rp_code_info(&program->code, gradient->leaf);
-    info.dtype = RP_F32;
-    for (int i = 0; i < 2; i++) {
-        const rp_status status = add_value(program, &info, RP_CODE_MOMENT, &gradient->moments[i]);
+/* An update to bf16 would mostly be rounded away, so it is made to a master copy in f32. */
+static bool keeps_state(const rp_program *program, rp_state_kind kind, rp_dtype parameter) {
+    if (kind == RP_STATE_MASTER)
+        return program->optimizer != RP_OPTIMIZER_NONE && parameter == RP_BF16;
+    return program->optimizer == RP_OPTIMIZER_ADAMW;
+}
+
+static rp_status add_state(rp_program *program, rp_program_gradient *gradient) {
+    const rp_tensor_info parameter = rp_code_info(&program->code, gradient->leaf);
+    const rp_tensor_info info = {RP_F32, parameter.shape};
+    for (int k = 0; k < RP_STATE_COUNT; k++) {
+        if (!keeps_state(program, (rp_state_kind)k, parameter.dtype))
+            continue;
+        const rp_status status = add_value(program, &info, RP_CODE_STATE, &gradient->state[k]);
         if (status != RP_OK)
             return status;
-        program->code.values[gradient->moments[i]].writer = gradient->leaf;
+        program->code.values[gradient->state[k]].writer = gradient->leaf;
     }
     return RP_OK;
 }
@@ -329,11 +338,10 @@ static rp_status collect_gradients(differentiator *d) {
         if (!d->wanted_leaf[leaf] || d->gradient[leaf] == RP_NONE)
             continue;
         rp_program_gradient *g = &program->gradients[program->gradient_count];
-        *g = (rp_program_gradient){leaf, d->gradient[leaf], {RP_NONE, RP_NONE}};
+        *g = (rp_program_gradient){leaf, d->gradient[leaf], {RP_NONE, RP_NONE, RP_NONE}};
         if (program->code.values[leaf].kind == RP_CODE_PARAMETER) {
             program->parameters[program->parameter_count++] = (uint32_t)program->gradient_count;
-            const rp_status status =
-                program->optimizer == RP_OPTIMIZER_ADAMW ? add_moments(program, g) : RP_OK;
+            const rp_status status = add_state(program, g);
             if (status != RP_OK)
                 return status;
         }

@@ -75,7 +75,8 @@ static rp_status clear_value(rp_executor *executor, uint32_t value) {
                                    rp_executor_bytes(executor, value));
 }
 
-/* Sums begin at 0: accumulating gradients, and the optimizer's moments if asked. */
+/* Sums begin at 0: accumulating gradients, and the optimizer's moments if asked. Masters are
+ * written with their parameters. */
 static rp_status clear_sums(rp_executor *executor, bool moments) {
     const rp_program *program = executor->program;
     rp_status status = RP_OK;
@@ -83,9 +84,9 @@ static rp_status clear_sums(rp_executor *executor, bool moments) {
         const rp_program_gradient *g = &program->gradients[i];
         if (program->code.values[g->gradient].kind == RP_CODE_GRADIENT)
             status = clear_value(executor, g->gradient);
-        for (int j = 0; j < 2 && moments && status == RP_OK; j++)
-            if (g->moments[j] != RP_NONE)
-                status = clear_value(executor, g->moments[j]);
+        for (int k = 0; k < RP_STATE_MASTER && moments && status == RP_OK; k++)
+            if (g->state[k] != RP_NONE)
+                status = clear_value(executor, g->state[k]);
     }
     return status;
 }
@@ -240,6 +241,10 @@ void *rp_executor_place_of(const rp_executor *executor, uint32_t value) {
     return offset < 0 ? NULL : executor->owner->arena + offset;
 }
 
+static bool is_tensor(const rp_executor *executor, rp_tensor tensor) {
+    return tensor.id != 0 && tensor.id <= executor->program->tensor_count;
+}
+
 static rp_status check_copy(const rp_executor *executor, const char *call, uint32_t value,
                             const void *data, size_t bytes) {
     const size_t needed = rp_executor_bytes(executor, value);
@@ -249,10 +254,6 @@ static rp_status check_copy(const rp_executor *executor, const char *call, uint3
         return rp_fail(executor->context, RP_INVALID_ARGUMENT, "%s: %zu bytes, the tensor has %zu",
                        call, bytes, needed);
     return RP_OK;
-}
-
-static bool is_tensor(const rp_executor *executor, rp_tensor tensor) {
-    return tensor.id != 0 && tensor.id <= executor->program->tensor_count;
 }
 
 /* A tensor that no node needs has no memory: the same status whether it is read or written. */
@@ -288,34 +289,48 @@ rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *d
     rp_status status = rp_executor_find_leaf(executor, "rp_executor_write", leaf, &place);
     if (status == RP_OK)
         status = check_copy(executor, "rp_executor_write", leaf.id - 1, data, bytes);
-    return status == RP_OK ? executor->backend->write(executor->queue, place, data, bytes) : status;
+    if (status == RP_OK)
+        status = executor->backend->write(executor->queue, place, data, bytes);
+    return status == RP_OK ? rp_executor_write_master(executor, leaf.id - 1, data) : status;
 }
 
-static rp_status read_value(const rp_executor *executor, const char *call, uint32_t value,
-                            void *data, size_t bytes) {
-    rp_status status = check_not_failed(executor, call);
+static rp_status find_value(const rp_executor *executor, const char *call, uint32_t value,
+                            const void **place) {
+    const rp_status status = check_not_failed(executor, call);
     if (status != RP_OK)
         return status;
-    const void *place = rp_executor_place_of(executor, value);
-    if (place == NULL)
+    *place = rp_executor_place_of(executor, value);
+    if (*place == NULL)
         return rp_fail(executor->context, RP_BAD_STATE,
                        "%s: the value is not in memory: it is no parameter, input, loss or output "
                        "of the program, or no run has ended",
                        call);
-    status = check_copy(executor, call, value, data, bytes);
+    return RP_OK;
+}
+
+static rp_status read_value(const rp_executor *executor, const char *call, uint32_t value,
+                            const void *place, void *data, size_t bytes) {
+    const rp_status status = check_copy(executor, call, value, data, bytes);
     return status == RP_OK ? executor->backend->read(executor->queue, data, place, bytes) : status;
+}
+
+rp_status rp_executor_find_tensor(const rp_executor *executor, const char *call, rp_tensor tensor,
+                                  const void **place) {
+    if (!is_tensor(executor, tensor))
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT, "%s: the program has no tensor %u",
+                       call, (unsigned)tensor.id);
+    const rp_status status = check_needed(executor, call, tensor);
+    return status == RP_OK ? find_value(executor, call, tensor.id - 1, place) : status;
 }
 
 rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
                            size_t bytes) {
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
-    if (!is_tensor(executor, tensor))
-        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
-                       "rp_executor_read: the program has no tensor %u", (unsigned)tensor.id);
-    const rp_status status = check_needed(executor, "rp_executor_read", tensor);
-    return status == RP_OK ? read_value(executor, "rp_executor_read", tensor.id - 1, data, bytes)
-                           : status;
+    const char *call = "rp_executor_read";
+    const void *place = NULL;
+    const rp_status status = rp_executor_find_tensor(executor, call, tensor, &place);
+    return status == RP_OK ? read_value(executor, call, tensor.id - 1, place, data, bytes) : status;
 }
 
 static const rp_program_gradient *find_gradient(const rp_executor *executor, rp_tensor leaf) {
@@ -323,16 +338,25 @@ static const rp_program_gradient *find_gradient(const rp_executor *executor, rp_
                                      : NULL;
 }
 
+rp_status rp_executor_find_gradient(const rp_executor *executor, const char *call, rp_tensor leaf,
+                                    uint32_t *value, const void **place) {
+    const rp_program_gradient *gradient = find_gradient(executor, leaf);
+    if (gradient == NULL)
+        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
+                       "%s: tensor %u gets no gradient in this program", call, (unsigned)leaf.id);
+    *value = gradient->gradient;
+    return find_value(executor, call, *value, place);
+}
+
 rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data,
                                     size_t bytes) {
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
-    const rp_program_gradient *gradient = find_gradient(executor, leaf);
-    if (gradient == NULL)
-        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
-                       "rp_executor_read_gradient: tensor %u gets no gradient in this program",
-                       (unsigned)leaf.id);
-    return read_value(executor, "rp_executor_read_gradient", gradient->gradient, data, bytes);
+    const char *call = "rp_executor_read_gradient";
+    const void *place = NULL;
+    uint32_t value = RP_NONE;
+    const rp_status status = rp_executor_find_gradient(executor, call, leaf, &value, &place);
+    return status == RP_OK ? read_value(executor, call, value, place, data, bytes) : status;
 }
 
 const void *rp_executor_data(const rp_executor *executor, rp_tensor tensor) {

@@ -95,6 +95,33 @@ rp_status rp_executor_check_gradients(const rp_executor *executor, const char *c
 rp_status rp_executor_find_leaf(rp_executor *executor, const char *call, rp_tensor leaf,
                                 void **place);
 
+/* Where a tensor lies that may be read now, or a status with words. */
+rp_status rp_executor_find_tensor(const rp_executor *executor, const char *call, rp_tensor tensor,
+                                  const void **place);
+
+/* The value of a leaf's gradient, and where it lies. */
+rp_status rp_executor_find_gradient(const rp_executor *executor, const char *call, rp_tensor leaf,
+                                    uint32_t *value, const void **place);
+
+/* Where f32 numbers for a leaf go. */
+typedef struct rp_float_target {
+    rp_dtype dtype; /* of the leaf: f32 or bf16 */
+    void *place;
+    float *master; /* or NULL */
+    int64_t count; /* elements */
+} rp_float_target;
+
+/* Of a leaf that may be written now, or a status with words. */
+rp_status rp_executor_find_floats(rp_executor *executor, const char *call, rp_tensor leaf,
+                                  rp_float_target *target);
+
+/* Writes elements [begin, begin + count): rounded to the leaf's type, as they are to the master. */
+rp_status rp_executor_write_floats(const rp_executor *executor, const rp_float_target *target,
+                                   int64_t begin, const float *values, int64_t count);
+
+/* The master copy of a leaf, if it has one, becomes what the leaf has become. */
+rp_status rp_executor_write_master(const rp_executor *executor, uint32_t leaf, const void *data);
+
 /* Bytes of a value of the program. */
 size_t rp_executor_bytes(const rp_executor *executor, uint32_t value);
 

@@ -70,7 +70,11 @@ static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, cons
 
 /* Leaves in the tape's order, accumulating gradients, optimizer state. */
 static rp_status add_persistents(lowering *l) {
-    static const char *const suffixes[] = {".moment1", ".moment2"};
+    static const char *const suffixes[RP_STATE_COUNT] = {
+        [RP_STATE_MOMENT1] = ".moment1",
+        [RP_STATE_MOMENT2] = ".moment2",
+        [RP_STATE_MASTER] = ".master",
+    };
     rp_program *program = l->program;
     rp_memory_report *memory = &program->memory;
     rp_status status = RP_OK;
@@ -88,11 +92,11 @@ static rp_status add_persistents(lowering *l) {
             status = add_persistent(l, g->gradient, g->leaf, ".grad", &memory->gradients_bytes);
     }
     for (size_t i = 0; i < program->gradient_count; i++)
-        for (int j = 0; j < 2 && status == RP_OK; j++)
-            if (program->gradients[i].moments[j] != RP_NONE)
+        for (int k = 0; k < RP_STATE_COUNT && status == RP_OK; k++)
+            if (program->gradients[i].state[k] != RP_NONE)
                 status =
-                    add_persistent(l, program->gradients[i].moments[j], program->gradients[i].leaf,
-                                   suffixes[j], &memory->optimizer_bytes);
+                    add_persistent(l, program->gradients[i].state[k], program->gradients[i].leaf,
+                                   suffixes[k], &memory->optimizer_bytes);
     return status;
 }
 

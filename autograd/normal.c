@@ -27,15 +27,11 @@ static void draw_piece(const uint32_t key[2], uint32_t stream, uint64_t block, d
 }
 
 static rp_status check_normal(rp_executor *executor, rp_tensor leaf, double deviation,
-                              void **place) {
+                              rp_float_target *target) {
     const char *call = "rp_executor_write_normal";
-    const rp_status status = rp_executor_find_leaf(executor, call, leaf, place);
+    const rp_status status = rp_executor_find_floats(executor, call, leaf, target);
     if (status != RP_OK)
         return status;
-    const rp_tensor_info info = rp_code_info(&executor->program->code, leaf.id - 1);
-    if (info.dtype != RP_F32)
-        return rp_fail(executor->context, RP_BAD_DTYPE, "%s: %s is %s, f32 is needed", call,
-                       rp_tensor_name(executor->program->tape, leaf), rp_dtype_name(info.dtype));
     if (!(deviation >= 0.0) || isinf(deviation))
         return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                        "%s: the deviation is %g, a finite number of at least 0 is needed", call,
@@ -47,22 +43,28 @@ rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double
                                    uint64_t seed, uint32_t stream) {
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
-    void *place = NULL;
-    const rp_status status = check_normal(executor, leaf, deviation, &place);
+    rp_float_target target;
+    const rp_status status = check_normal(executor, leaf, deviation, &target);
     if (status != RP_OK || executor->kernels == NULL)
         return status;
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    const int64_t count = (int64_t)(rp_executor_bytes(executor, leaf.id - 1) / sizeof(float));
-    const int64_t pieces = count / PIECE + (count % PIECE != 0);
+    const int64_t pieces = target.count / PIECE + (target.count % PIECE != 0);
     const int threads = rp_context_threads(executor->context);
-    (void)threads; /* without OpenMP */
-#pragma omp parallel for num_threads(threads) schedule(static)
+    int failed = RP_OK; /* a queue is used by one thread at a time */
+    (void)threads;      /* without OpenMP */
+#pragma omp parallel for num_threads(threads) schedule(static)                                     \
+    reduction(max                                                                                  \
+              : failed) if (executor->queue == NULL)
     for (int64_t i = 0; i < pieces; i++) {
-        const int64_t begin = i * PIECE, left = count - begin;
+        const int64_t begin = i * PIECE, left = target.count - begin;
         float values[PIECE];
         draw_piece(key, stream, (uint64_t)begin / 4, deviation, values);
-        executor->backend->write(executor->queue, (float *)place + begin, values,
-                                 (size_t)(left < PIECE ? left : PIECE) * sizeof *values);
+        const rp_status written =
+            rp_executor_write_floats(executor, &target, begin, values, left < PIECE ? left : PIECE);
+        failed = written > (rp_status)failed ? (int)written : failed;
     }
-    return RP_OK;
+    return failed == RP_OK
+               ? RP_OK
+               : rp_fail(executor->context, (rp_status)failed, "rp_executor_write_normal: %s",
+                         rp_status_text((rp_status)failed));
 }

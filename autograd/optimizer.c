@@ -16,7 +16,8 @@ typedef struct update {
 static update update_of(const rp_executor *executor, size_t i, size_t count) {
     const rp_program *program = executor->program;
     const rp_program_gradient *g = &program->gradients[program->parameters[i]];
-    const uint32_t values[] = {g->leaf, g->gradient, g->moments[0], g->moments[1]};
+    const uint32_t values[] = {g->leaf, g->gradient, g->state[RP_STATE_MOMENT1],
+                               g->state[RP_STATE_MOMENT2]};
     update u = {.gradient = g, .count = count};
     for (size_t k = 0; k < count; k++) {
         u.infos[k] = rp_code_info(&program->code, values[k]);

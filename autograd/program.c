@@ -235,10 +235,10 @@ rp_status rp_program_prune(rp_program *program) {
         program->graph_value[program->roots[i]] = 0;
     for (size_t i = 0; i < program->gradient_count; i++) {
         const rp_program_gradient *g = &program->gradients[i];
-        const uint32_t values[] = {g->leaf, g->gradient, g->moments[0], g->moments[1]};
-        for (int j = 0; j < 4; j++)
-            if (values[j] != RP_NONE)
-                program->graph_value[values[j]] = 0;
+        program->graph_value[g->leaf] = program->graph_value[g->gradient] = 0;
+        for (int k = 0; k < RP_STATE_COUNT; k++)
+            if (g->state[k] != RP_NONE)
+                program->graph_value[g->state[k]] = 0;
     }
     for (size_t n = code->node_count; n > 0; n--)
         live[n - 1] = mark_node(program, &code->nodes[n - 1]);
@@ -281,6 +281,13 @@ void rp_program_flops(const rp_program *program, int64_t *all, int64_t *forward)
 
 int64_t rp_program_node_flops(const rp_program *program, uint32_t node) {
     return program != NULL && node < program->code.node_count ? program->node_flops[node] : 0;
+}
+
+rp_tensor_info rp_program_gradient_info(const rp_program *program, rp_tensor leaf) {
+    const rp_program_gradient *gradient =
+        program != NULL && leaf.id != 0 ? rp_program_find_gradient(program, leaf.id - 1) : NULL;
+    return rp_code_info(program != NULL ? &program->code : NULL,
+                        gradient != NULL ? gradient->gradient : RP_NONE);
 }
 
 const rp_program_gradient *rp_program_find_gradient(const rp_program *program, uint32_t leaf) {

@@ -13,10 +13,18 @@
 #include "ops/backend.h"
 #include "tape.h"
 
+/* What an optimizer keeps of a parameter: f32, of the parameter's shape. */
+typedef enum rp_state_kind {
+    RP_STATE_MOMENT1,
+    RP_STATE_MOMENT2,
+    RP_STATE_MASTER, /* of a bf16 parameter: what it is rounded from */
+    RP_STATE_COUNT
+} rp_state_kind;
+
 /* A leaf that gets a gradient. */
 typedef struct rp_program_gradient {
-    uint32_t leaf, gradient; /* values */
-    uint32_t moments[2];     /* AdamW's state of a parameter, or RP_NONE */
+    uint32_t leaf, gradient;        /* values */
+    uint32_t state[RP_STATE_COUNT]; /* values; RP_NONE for what is not kept */
 } rp_program_gradient;
 
 struct rp_program {

@@ -50,29 +50,44 @@ RP_API rp_status rp_executor_create(const rp_program *program, const rp_plan *pl
 /* NULL is ignored. */
 RP_API void rp_executor_destroy(rp_executor *executor);
 
-/* Copies from the caller's memory to a parameter or input. `bytes` must be the tensor's size.
+/* Copies from the caller's memory to a parameter or input, in the tensor's own type. `bytes` must
+ * be the tensor's size. A master copy (rp_optimizer_kind) becomes the same numbers.
  * RP_INVALID_ARGUMENT also for one that nothing in the program needs: it has no memory.
  * RP_BAD_STATE between forward and backward. */
 RP_API rp_status rp_executor_write(rp_executor *executor, rp_tensor leaf, const void *data,
                                    size_t bytes);
 
-/* The same with normal random numbers (f32) of this standard deviation: the usual initial values.
- * Element e is a function of (seed, stream, e) alone: lane e % 4 of block k = e / 4 of Philox
- * 4x32-10, key (seed), counter (k low, k high, stream, 0x494E4954), and Box-Muller in double on
- * pairs of words. RP_BAD_DTYPE: not f32. */
+/* The same from `count` f32 numbers, as many as the tensor has elements, whether it is f32 or bf16:
+ * how weights are loaded. A bf16 tensor gets each number rounded to nearest even, its master copy
+ * the number itself. RP_BAD_DTYPE: i32. */
+RP_API rp_status rp_executor_write_f32(rp_executor *executor, rp_tensor leaf, const float *values,
+                                       size_t count);
+
+/* The same with normal random numbers of this standard deviation: the usual initial values. Element
+ * e is a function of (seed, stream, e) alone: lane e % 4 of block k = e / 4 of Philox 4x32-10, key
+ * (seed), counter (k low, k high, stream, 0x494E4954), and Box-Muller in double on pairs of words,
+ * rounded to f32. */
 RP_API rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double deviation,
                                           uint64_t seed, uint32_t stream);
 
-/* Any tensor that is live when a run has ended: leaves, losses, outputs. RP_BAD_STATE: not live, or
- * nothing has run. RP_INVALID_ARGUMENT: nothing in the program needs it, as in
- * rp_executor_write. */
+/* Any tensor that is live when a run has ended: leaves, losses, outputs, in its own type; a
+ * gradient in that of rp_program_gradient_info. RP_BAD_STATE: not live, or nothing has run.
+ * RP_INVALID_ARGUMENT: nothing in the program needs it, as in rp_executor_write. */
 RP_API rp_status rp_executor_read(const rp_executor *executor, rp_tensor tensor, void *data,
                                   size_t bytes);
 RP_API rp_status rp_executor_read_gradient(const rp_executor *executor, rp_tensor leaf, void *data,
                                            size_t bytes);
 
-/* The same without a copy: an address in the arena (CPU only, else NULL), valid until the next run.
- * NULL: no such value. */
+/* The same as `count` f32 numbers, which every bf16 number is: how weights are saved. Of a
+ * parameter with a master copy, that copy, which rp_executor_write_f32 puts back bit for bit.
+ * RP_BAD_DTYPE: i32. */
+RP_API rp_status rp_executor_read_f32(const rp_executor *executor, rp_tensor tensor, float *values,
+                                      size_t count);
+RP_API rp_status rp_executor_read_gradient_f32(const rp_executor *executor, rp_tensor leaf,
+                                               float *values, size_t count);
+
+/* rp_executor_read without a copy: an address in the arena (CPU only, else NULL), valid until the
+ * next run. NULL: no such value. */
 RP_API const void *rp_executor_data(const rp_executor *executor, rp_tensor tensor);
 RP_API const void *rp_executor_gradient(const rp_executor *executor, rp_tensor leaf);
 
@@ -106,7 +121,10 @@ typedef struct rp_executor_stats {
 
 RP_API void rp_executor_get_stats(const rp_executor *executor, rp_executor_stats *stats);
 
-/* ---- Optimizers: update the parameters in place from the gradients since begin_step ---------- */
+/* ---- Optimizers: update the parameters in place from the gradients since begin_step ---------- *
+ *
+ * Computed in f32. Of a bf16 parameter p is the master copy, and the parameter becomes p rounded to
+ * nearest even. */
 
 typedef struct rp_adamw_options {
     size_t struct_size; /* sizeof(rp_adamw_options) */
@@ -124,7 +142,8 @@ typedef struct rp_adamw_options {
  * t counts these calls from 1. One pass over memory. Needs RP_OPTIMIZER_ADAMW. */
 RP_API rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options);
 
-/* p -= lr (g + decay p). Needs any program with gradients. */
+/* p -= lr (g + decay p). Needs any program with gradients; where a parameter is bf16, one with an
+ * optimizer, which has its master copy. */
 RP_API rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay,
                              float max_grad_norm);
 

@@ -15,10 +15,14 @@ extern "C" {
 
 typedef struct rp_program rp_program;
 
+/* What an optimizer keeps, in f32, for as long as the executor lives; it counts in the peak. A bf16
+ * parameter gets a master copy: what it would be in f32. Updates are made to that copy, because
+ * most are too small to be seen in bf16; the parameter, which kernels read, is its master
+ * rounded. */
 typedef enum rp_optimizer_kind {
-    RP_OPTIMIZER_NONE, /* no state */
-    RP_OPTIMIZER_SGD,  /* no state */
-    RP_OPTIMIZER_ADAMW /* two f32 an element: first and second moment */
+    RP_OPTIMIZER_NONE, /* nothing: no master copies either */
+    RP_OPTIMIZER_SGD,  /* master copies */
+    RP_OPTIMIZER_ADAMW /* master copies, and two numbers an element: first and second moment */
 } rp_optimizer_kind;
 
 typedef struct rp_program_options {
@@ -34,7 +38,7 @@ typedef struct rp_program_options {
     size_t output_count;
     /* no gradients: each value is dropped behind its last forward reader */
     bool forward_only;
-    /* gradients of parameters are persistent and add up over the runs of a step */
+    /* gradients of parameters are persistent and add up over the runs of a step, in f32 */
     bool accumulate;
     rp_optimizer_kind optimizer;
     uint64_t seed; /* of dropout */
@@ -77,6 +81,10 @@ RP_API const rp_graph *rp_program_graph(const rp_program *program);
 /* The trained parameters that get a gradient, in the order in which they were recorded. */
 RP_API size_t rp_program_parameter_count(const rp_program *program);
 RP_API rp_tensor rp_program_parameter(const rp_program *program, size_t i);
+
+/* The type and shape of the gradient of a parameter or input: its own, but f32 where it adds up
+ * over the runs of a step. RP_NO_DTYPE: it gets none. */
+RP_API rp_tensor_info rp_program_gradient_info(const rp_program *program, rp_tensor leaf);
 
 /* The name of a parameter or input; of an op's output the name that rp_name gave it, or else the
  * kind of the op. "" for the tensor 0. Valid until something is recorded. */

@@ -162,10 +162,15 @@ static void test_acting_on_null_is_refused(void) {
     REFUSED(rp_plan_limits(w.graph, NULL));
     REFUSED(rp_executor_write(NULL, w.x, data, sizeof data));
     REFUSED(rp_executor_write(w.executor, w.x, NULL, sizeof data));
+    REFUSED(rp_executor_write_f32(NULL, w.x, data, 3));
+    REFUSED(rp_executor_write_f32(w.executor, w.x, NULL, 3));
     REFUSED(rp_executor_write_normal(NULL, w.x, 1.0, 0, 0));
     REFUSED(rp_executor_read(NULL, w.x, data, sizeof data));
     REFUSED(rp_executor_read(w.executor, w.x, NULL, sizeof data));
     REFUSED(rp_executor_read_gradient(NULL, w.x, data, sizeof data));
+    REFUSED(rp_executor_read_f32(NULL, w.x, data, 3));
+    REFUSED(rp_executor_read_f32(w.executor, w.x, NULL, 3));
+    REFUSED(rp_executor_read_gradient_f32(NULL, w.x, data, 3));
     REFUSED(rp_executor_begin_step(NULL, 0, 1.0f));
     REFUSED(rp_executor_run(NULL));
     REFUSED(rp_executor_forward(NULL));
@@ -176,6 +181,7 @@ static void test_acting_on_null_is_refused(void) {
     REFUSED(rp_gradient_norm(w.executor, NULL));
     RP_REQUIRE_OK(w.context, rp_executor_run(w.executor));
     REFUSED(rp_executor_read_gradient(w.executor, w.x, NULL, sizeof data));
+    REFUSED(rp_executor_read_gradient_f32(w.executor, w.x, NULL, 3));
     rp_context_destroy(w.context);
 }
 
@@ -350,6 +356,8 @@ static void test_asking_other_nulls_gives_what_is_empty(void) {
     RP_CHECK_EQUAL(rp_program_parameter_count(NULL), 0);
     RP_CHECK_EQUAL(rp_program_parameter(NULL, 0).id, 0);
     RP_CHECK_EQUAL(rp_program_parameter(w.program, 1).id, 0);
+    RP_CHECK_EQUAL(rp_program_gradient_info(NULL, w.x).dtype, RP_NO_DTYPE);
+    RP_CHECK_EQUAL(rp_program_gradient_info(w.program, RP_NO_TENSOR).dtype, RP_NO_DTYPE);
     rp_program_memory(NULL, &memory);
     rp_program_memory(w.program, NULL);
     RP_CHECK_EQUAL(memory.parameters_bytes, 0);
