@@ -1,16 +1,27 @@
 /* The backends there are, and what those without a queue leave out. */
 #include "backend.h"
+#include "backend_load.h"
 
-static const rp_backend *const backends[] = {
-    [RP_BACKEND_CPU] = &rp_backend_cpu,
-    [RP_BACKEND_NULL] = &rp_backend_null,
+/* Linked in, or found in a library when it is asked for. */
+static const struct {
+    const rp_backend *backend;
+    const char *library, *variable, *entry;
+} backends[] = {
+    [RP_BACKEND_CPU] = {.backend = &rp_backend_cpu},
+    [RP_BACKEND_NULL] = {.backend = &rp_backend_null},
+    [RP_BACKEND_CUDA] = {.library = "libreprise_cuda.so",
+                         .variable = "REPRISE_CUDA_LIBRARY",
+                         .entry = "rp_cuda_backend"},
 };
 
 rp_status rp_backend_find(rp_context *context, rp_backend_kind kind, const rp_backend **backend) {
     if ((size_t)kind >= sizeof backends / sizeof backends[0])
         return rp_fail(context, RP_INVALID_ARGUMENT, "%d is no backend", (int)kind);
-    *backend = backends[kind];
-    return RP_OK;
+    *backend = backends[kind].backend;
+    if (*backend != NULL)
+        return RP_OK;
+    return rp_backend_load(context, backends[kind].library, backends[kind].variable,
+                           backends[kind].entry, backend);
 }
 
 rp_status rp_backend_open(const rp_backend *backend, rp_context *context, void *stream,

@@ -45,12 +45,31 @@ typedef struct rp_backend {
     /* Waits for all that was given to the queue: the first failure since it was last asked. */
     rp_status (*finish)(rp_queue *queue);
 
+    /* The step's numbers to where kernels read them, in order, without waiting; NULL if step_bytes
+     * is 0. */
+    rp_status (*write_step)(rp_queue *queue, void *place, const rp_step_state *step);
+
+    /* Once for each node before it runs: has libraries choose what they will do. NULL: there is
+     * nothing to choose. */
+    rp_status (*prepare)(rp_queue *queue, rp_op op, const rp_op_call *call);
+
     /* What is given to the queue between begin and end is not run but recorded, to be replayed as a
      * whole. All NULL: nothing can be recorded. */
     rp_status (*record_begin)(rp_queue *queue);
     rp_status (*record_end)(rp_queue *queue, void **recording);
     rp_status (*replay)(rp_queue *queue, void *recording);
     void (*discard)(void *recording);
+
+    /* What the device had to say of the last failure, or NULL. NULL: no device, nothing to say. */
+    const char *(*words)(const rp_queue *queue);
+
+    /* Bytes of device memory in use beyond what `allocate` gave, less those when the queue was
+     * opened; -1 if unknown. NULL: tensors lie in the process, which knows. */
+    int64_t (*outside)(rp_queue *queue);
+
+    /* A name for what follows, for profilers that watch; ranges nest. NULL: nobody can. */
+    void (*range_begin)(rp_queue *queue, const char *text);
+    void (*range_end)(rp_queue *queue);
 
     /* Around everything that runs kernels: sets the number of threads of OpenMP and the BLAS, and
      * puts back what was. */
@@ -68,7 +87,7 @@ typedef struct rp_backend {
     const rp_kernel *(*kernels)(void);
 } rp_backend;
 
-/* RP_INVALID_ARGUMENT: there is no such backend. */
+/* RP_INVALID_ARGUMENT: there is no such backend. RP_UNSUPPORTED: its library is not there. */
 rp_status rp_backend_find(rp_context *context, rp_backend_kind kind, const rp_backend **backend);
 
 /* The same for backends with and without a queue. */

@@ -15,7 +15,7 @@ if [ -z "$tool" ]; then
   echo "format: skipped, clang-format 14 is not installed"
   exit 77
 fi
-mapfile -t files < <(find include planner ops autograd examples tests -name '*.[ch]' | LC_ALL=C sort)
+mapfile -t files < <(find include planner ops autograd examples tests -name '*.[ch]' -o -name '*.cu' | LC_ALL=C sort)
 status=0
 if ! messages=$($tool --style=file --dry-run -Werror "${files[@]}" 2>&1); then
   status=1

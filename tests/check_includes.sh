@@ -14,12 +14,13 @@ declare -A allowed=(
 declare -A paths=(
   [include]="include"
   [planner]="planner"
-  [ops]="ops ops/cpu"
+  [ops]="ops ops/cpu ops/cuda"
   [autograd]=". autograd ops"
   [examples]="examples")
 # What comes from outside is named in few places, so that it can be replaced: header -> who may include it.
 declare -A outside=(
-  [uthash.h]="one" [utarray.h]="one" [cblas.h]="ops" [jansson.h]="planner autograd examples")
+  [uthash.h]="one" [utarray.h]="one" [cblas.h]="ops" [jansson.h]="planner autograd examples"
+  [cuda_runtime.h]="ops" [cuda_runtime_api.h]="ops" [cublasLt.h]="ops" [cudnn.h]="ops" [nvtx3/nvToolsExt.h]="ops")
 
 problems=0 files=0
 declare -A users

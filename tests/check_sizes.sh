@@ -19,8 +19,8 @@ done < <(find "${folders[@]}" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.sh' 
   LC_ALL=C sort)
 
 # Name, file, first and last line of every function.
-table=$(find "${folders[@]}" -name '*.[ch]' |
-  ctags -L - -x --languages=C --langmap=C:.c.h --kinds-C=f --_xformat='%N %F %n %e')
+table=$(find "${folders[@]}" -name '*.[ch]' -o -name '*.cu' |
+  ctags -L - -x --languages=C,C++ --langmap=C:.c.h,C++:.cu --kinds-C=f --kinds-C++=f --_xformat='%N %F %n %e')
 functions=$(grep -c . <<<"$table" || true)
 long=$(awk '$4 - $3 + 1 > 100 { printf "%s:%d: %s has %d lines, 100 are allowed\n", $2, $3, $1, $4 - $3 + 1 }' <<<"$table")
 if [ -n "$long" ]; then

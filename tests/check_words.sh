@@ -13,11 +13,12 @@ found=$(grep -rnwE 'TODO|FIXME|XXX|HACK' --exclude=check_words.sh --exclude=chec
   include planner ops autograd examples tests CMakeLists.txt README.md 2>/dev/null || true)
 [ -z "$found" ] || complain "$found"
 
-library=$(find include planner ops autograd -name '*.[ch]' | LC_ALL=C sort)
+library=$(find include planner ops autograd -name '*.[ch]' -o -name '*.cu' | LC_ALL=C sort)
 for file in $library; do
   files=$((files + 1))
   # Without comments and strings' contents; line numbers stay.
-  code=$(gcc -fpreprocessed -dD -E "$file" 2>/dev/null | sed -E '/^# /d; s/"([^"\\]|\\.)*"/""/g')
+  [[ $file == *.cu ]] && language=c++ || language=c
+  code=$(gcc -x $language -fpreprocessed -dD -E "$file" 2>/dev/null | sed -E '/^# /d; s/"([^"\\]|\\.)*"/""/g')
   if found=$(grep -nE '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|assert|raise|setenv)[[:space:]]*\(|\b(stdout|stderr)\b' <<<"$code"); then
     complain "$(sed "s|^|$file: |" <<<"$found")"
   fi

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -134,6 +135,53 @@ static void test_backend_of_no_kind(void) {
     rp_context_destroy(context);
 }
 
+/* What stands in the way of a backend's library is said, with the file that was looked for. */
+static void test_cuda_library_that_does_not_load(void) {
+    static const struct {
+        const char *path, *word;
+    } cases[] = {{"/nowhere/libreprise_cuda.so", "/nowhere/libreprise_cuda.so: "},
+                 {"/dev/null", "/dev/null: "},
+                 {"libm.so.6", "has no rp_cuda_backend"}};
+    const char *name = "REPRISE_CUDA_LIBRARY", *before = getenv(name);
+    char *kept = before != NULL ? strdup(before) : NULL;
+    rp_context *context = rp_test_context(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const rp_backend *backend = NULL;
+        RP_REQUIRE(setenv(name, cases[i].path, 1) == 0, "setenv");
+        RP_CHECK_STATUS(context, rp_backend_find(context, RP_BACKEND_CUDA, &backend),
+                        RP_UNSUPPORTED);
+        RP_CHECK_MESSAGE(context, cases[i].word);
+        RP_CHECK(backend == NULL, "%s gave a backend", cases[i].path);
+    }
+    RP_REQUIRE(kept != NULL ? setenv(name, kept, 1) == 0 : unsetenv(name) == 0, "setenv");
+    free(kept);
+    rp_context_destroy(context);
+}
+
+/* Where it is built it loads without a device; only a queue needs one. */
+static void test_cuda_library_loads_without_a_device(void) {
+    rp_context *context = rp_test_context(1);
+    const rp_backend *cuda = NULL, *again = NULL;
+    const rp_status status = rp_backend_find(context, RP_BACKEND_CUDA, &cuda);
+    if (status == RP_OK) {
+        rp_queue *queue = NULL;
+        RP_CHECK_OK(context, rp_backend_find(context, RP_BACKEND_CUDA, &again));
+        RP_CHECK(cuda == again, "loaded twice");
+        RP_CHECK_STRING(cuda->name, "cuda");
+        RP_CHECK_EQUAL(cuda->alignment, 256);
+        RP_CHECK_EQUAL(cuda->step_bytes, sizeof(rp_step_state));
+        const rp_status opened = rp_backend_open(cuda, context, NULL, &queue);
+        RP_CHECK(opened == RP_OK || opened == RP_DEVICE_ERROR, "%s", rp_status_name(opened));
+        if (opened != RP_OK)
+            RP_CHECK_MESSAGE(context, "cuda: no device: ");
+        rp_backend_close(cuda, queue);
+    } else {
+        RP_CHECK_EQUAL(status, RP_UNSUPPORTED);
+        RP_CHECK_MESSAGE(context, "no libreprise_cuda.so: looked for ");
+    }
+    rp_context_destroy(context);
+}
+
 /* The best set comes first, the last one runs everywhere, and every kernel is there in each. */
 static void test_instruction_sets(void) {
     size_t count = 0, first = 0;
@@ -235,6 +283,8 @@ static const rp_test tests[] = {
     RP_TEST(test_blas_and_kernels_share_an_openmp_runtime),
     RP_TEST(test_null_backend_has_addresses_for_any_size),
     RP_TEST(test_backend_of_no_kind),
+    RP_TEST(test_cuda_library_that_does_not_load),
+    RP_TEST(test_cuda_library_loads_without_a_device),
     RP_TEST(test_instruction_sets),
     RP_TEST(test_names_of_ops),
     RP_TEST(test_dtypes),
