@@ -52,6 +52,7 @@ static int run_registered(const char *program) {
                             CU_get_number_of_failures();
     if (error != CUE_SUCCESS)
         fprintf(stderr, "%s: %s\n", program, CU_get_error_msg());
+    printf("%u cases, %u failed\n", ran, CU_get_number_of_tests_failed());
     return error == CUE_SUCCESS && ran > 0 && failed == 0 ? 0 : 1;
 }
 

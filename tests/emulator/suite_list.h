@@ -1,0 +1,3 @@
+/* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
+RP_SUITE_ROW(engine)
+RP_SUITE_ROW(runtime)
