@@ -79,6 +79,7 @@ fresh && echo '/* TODO */' >>examples/a.c && refuses words "examples/a.c:6"
 for call in 'printf("x")' 'exit (1)' 'abort()' 'assert(x)' 'fputs("x", stderr)' 'malloc(4)' 'free(x)'; do
   fresh && echo "void f(void) { $call; }" >>ops/cpu/b.c && refuses words "ops/cpu/b.c: 1:"
 done
+fresh && echo '__global__ void f() {}' >>ops/a.cu && refuses words "ops/a.cu: a kernel without __launch_bounds__"
 fresh && echo 'size_t f(void);' >>include/reprise/a.h && refuses headers "size_t"
 fresh && echo 'int f(int class);' >>include/reprise/a.h && refuses headers "class"
 fresh && echo >tests/ops/suite_list.h && refuses suites "tests/ops/test_a.c has no row"

@@ -19,6 +19,9 @@ for file in $library; do
   # Without comments and strings' contents; line numbers stay.
   [[ $file == *.cu ]] && language=c++ || language=c
   code=$(gcc -x $language -fpreprocessed -dD -E "$file" 2>/dev/null | sed -E '/^# /d; s/"([^"\\]|\\.)*"/""/g')
+  if [ $language = c++ ] && [ "$(grep -c __global__ <<<"$code")" != "$(grep -c __launch_bounds__ <<<"$code")" ]; then
+    complain "$file: a kernel without __launch_bounds__"
+  fi
   if found=$(grep -nE '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|assert|raise|setenv)[[:space:]]*\(|\b(stdout|stderr)\b' <<<"$code"); then
     complain "$(sed "s|^|$file: |" <<<"$found")"
   fi

@@ -1,9 +1,12 @@
 # cuDNN 9 ships no configuration for CMake. Looks in CUDNN_ROOT, beside the toolkit, and in Python's wheels (nvidia/cudnn),
 # which have libcudnn.so.9 without the plain name. libcudnn itself is small and loads the rest of the library when asked.
-find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${REPRISE_CUDA_WHEELS} ${CUDAToolkit_INCLUDE_DIRS}
-          PATH_SUFFIXES include)
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${REPRISE_CUDA_WHEELS}
-             ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib64 lib)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 NAMES_PER_DIR
+             HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${CUDAToolkit_LIBRARY_DIR} ${REPRISE_CUDA_WHEELS}
+             PATH_SUFFIXES lib64 lib)
+# The headers that belong to it, not those of another one.
+get_filename_component(beside "${CUDNN_LIBRARY}" DIRECTORY)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${beside}/../include ${CUDNN_ROOT} ENV CUDNN_ROOT ${CUDAToolkit_INCLUDE_DIRS}
+          ${REPRISE_CUDA_WHEELS} PATH_SUFFIXES include)
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
 
 # cudnn_version.h may do no more than include the one of its major version.

@@ -17,7 +17,7 @@ enum { ALIGNMENT = 256, LEAST_MAJOR = 8 };
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-rp_status rp_cuda_check(rp_queue *queue, cudaError_t error, const char *what) {
+rp_status rp_cuda_status(rp_queue *queue, cudaError_t error, const char *what) {
     if (error == cudaSuccess)
         return RP_OK;
     const rp_status status =
@@ -101,7 +101,7 @@ static rp_status cuda_open(rp_context *context, void *stream, rp_queue **queue) 
     made->multiprocessors = multiprocessors;
     made->outside_base = bytes_in_use();
     if (made->owns_stream)
-        status = rp_cuda_check(
+        status = rp_cuda_status(
             made, cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "a stream");
     if (status == RP_OK) {
         const cublasStatus_t products = cublasLtCreate(&made->products);
@@ -122,7 +122,7 @@ static rp_status cuda_finish(rp_queue *queue) {
     if (status != RP_OK)
         rp_fail(queue->context, status, "cuda: %s", queue->words);
     else
-        status = rp_cuda_check(queue, cudaStreamSynchronize(queue->stream), "finish");
+        status = rp_cuda_status(queue, cudaStreamSynchronize(queue->stream), "finish");
     queue->failure = RP_OK;
     return status;
 }
@@ -138,7 +138,7 @@ static rp_status cuda_allocate(rp_context *context, rp_queue *queue, size_t byte
     }
     (void)cudaGetLastError();
     if (error != cudaErrorMemoryAllocation)
-        return rp_cuda_check(queue, error, "allocate");
+        return rp_cuda_status(queue, error, "allocate");
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
         (void)cudaGetLastError();
     return rp_fail(context, RP_OUT_OF_MEMORY,
@@ -158,9 +158,9 @@ static rp_status copy(rp_queue *queue, void *destination, const void *source, si
                       enum cudaMemcpyKind kind, const char *what) {
     if (bytes == 0)
         return RP_OK;
-    const rp_status status = rp_cuda_check(
+    const rp_status status = rp_cuda_status(
         queue, cudaMemcpyAsync(destination, source, bytes, kind, queue->stream), what);
-    return status == RP_OK ? rp_cuda_check(queue, cudaStreamSynchronize(queue->stream), what)
+    return status == RP_OK ? rp_cuda_status(queue, cudaStreamSynchronize(queue->stream), what)
                            : status;
 }
 
@@ -175,8 +175,8 @@ static rp_status cuda_read(rp_queue *queue, void *destination, const void *sourc
 static rp_status cuda_fill(rp_queue *queue, void *destination, uint8_t byte, size_t bytes) {
     return bytes == 0
                ? RP_OK
-               : rp_cuda_check(queue, cudaMemsetAsync(destination, byte, bytes, queue->stream),
-                               "fill");
+               : rp_cuda_status(queue, cudaMemsetAsync(destination, byte, bytes, queue->stream),
+                                "fill");
 }
 
 static int64_t cuda_outside(rp_queue *queue) {
@@ -190,16 +190,16 @@ static int64_t cuda_outside(rp_queue *queue) {
 /* ---- Recordings ------------------------------------------------------------------------------ */
 
 static rp_status cuda_record_begin(rp_queue *queue) {
-    return rp_cuda_check(
+    return rp_cuda_status(
         queue, cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal), "record");
 }
 
 static rp_status cuda_record_end(rp_queue *queue, void **recording) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t made = NULL;
-    rp_status status = rp_cuda_check(queue, cudaStreamEndCapture(queue->stream, &graph), "record");
+    rp_status status = rp_cuda_status(queue, cudaStreamEndCapture(queue->stream, &graph), "record");
     if (status == RP_OK)
-        status = rp_cuda_check(queue, cudaGraphInstantiate(&made, graph, 0), "record");
+        status = rp_cuda_status(queue, cudaGraphInstantiate(&made, graph, 0), "record");
     if (graph != NULL)
         (void)cudaGraphDestroy(graph);
     *recording = made;
@@ -207,7 +207,7 @@ static rp_status cuda_record_end(rp_queue *queue, void **recording) {
 }
 
 static rp_status cuda_replay(rp_queue *queue, void *recording) {
-    return rp_cuda_check(queue, cudaGraphLaunch(recording, queue->stream), "replay");
+    return rp_cuda_status(queue, cudaGraphLaunch(recording, queue->stream), "replay");
 }
 
 static void cuda_discard(void *recording) {

@@ -28,12 +28,12 @@ struct rp_queue {
 
 /* RP_OK for cudaSuccess; else RP_OUT_OF_MEMORY or RP_DEVICE_ERROR, kept as the queue's failure with
  * CUDA's words and what it was about. */
-rp_status rp_cuda_check(rp_queue *queue, cudaError_t error, const char *what);
+rp_status rp_cuda_status(rp_queue *queue, cudaError_t error, const char *what);
 
 /* What a kernel's function ends with. */
 static inline rp_status rp_cuda_launched(const rp_launch *launch) {
     const cudaError_t error = cudaGetLastError();
-    return error == cudaSuccess ? RP_OK : rp_cuda_check(launch->queue, error, "launch");
+    return error == cudaSuccess ? RP_OK : rp_cuda_status(launch->queue, error, "launch");
 }
 
 #ifdef __cplusplus

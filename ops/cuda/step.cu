@@ -11,5 +11,5 @@ static __global__ void __launch_bounds__(32)
 
 extern "C" rp_status rp_cuda_write_step(rp_queue *queue, void *place, const rp_step_state *step) {
     RP_CUDA_LAUNCH(write_step, 1, 32, 0, queue->stream, *step, static_cast<rp_step_state *>(place));
-    return rp_cuda_check(queue, cudaGetLastError(), "the step's numbers");
+    return rp_cuda_status(queue, cudaGetLastError(), "the step's numbers");
 }

@@ -1,7 +1,6 @@
 /* The kernels by op. An op whose kernel is not linked in is not supported. */
 #include "table.h"
 #include "kernel.h"
-#include "prepare.h"
 
 #define KERNEL_ABSENT(id, name)                                                                    \
     __attribute__((weak)) rp_status rp_cuda_##name(const rp_launch *launch) {                      \
@@ -10,17 +9,6 @@
     }
 RP_KERNEL_OP_LIST(KERNEL_ABSENT)
 #undef KERNEL_ABSENT
-
-__attribute__((weak)) rp_status rp_cuda_prepare(rp_queue *queue, rp_op op, const rp_op_call *call) {
-    (void)queue;
-    (void)op;
-    (void)call;
-    return RP_OK;
-}
-
-__attribute__((weak)) void rp_cuda_unprepare(rp_queue *queue) {
-    (void)queue;
-}
 
 static const rp_kernel table[RP_OP_COUNT] = {
 #define KERNEL_ROW(id, name) [id] = rp_cuda_##name,
