@@ -24,7 +24,7 @@ static rp_tensor parameter(recorder *r, const char *module, const char *kind, rp
     char name[96];
     const bool inside = strcmp(module, "lm_head") != 0;
     snprintf(name, sizeof name, "%s%s%s.%s", inside ? GPT2_PREFIX : "", r->block, module, kind);
-    const rp_tensor tensor = rp_parameter(r->tape, name, RP_F32, shape);
+    const rp_tensor tensor = rp_parameter(r->tape, name, r->config->dtype, shape);
     r->model->parameters[r->model->parameter_count++] =
         (gpt2_parameter){tensor, shape, deviation, fill};
     return tensor;

@@ -12,6 +12,7 @@ typedef struct gpt2_config {
     int64_t positions; /* rows of wpe, at least seq */
     int64_t batch, seq;
     double dropout;
+    rp_dtype dtype;      /* of parameters and activations: f32 or bf16; the loss is f32 */
     bool tied;           /* the head is the token embedding */
     bool fused;          /* attention as one op, else scores, softmax and values apart */
     bool recompute_core; /* unfused: scores, softmax and dropout are marked to be recomputed */

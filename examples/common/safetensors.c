@@ -1,4 +1,4 @@
-/* safetensors: reading with every check, writing f32. */
+/* safetensors: reading with every check, writing f32 and bf16. */
 #include "safetensors.h"
 
 #include "input.h"
@@ -297,17 +297,23 @@ bool safetensors_read(const safetensors *reader, const safetensors_entry *entry,
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
+static size_t element_bytes(const safetensors_tensor *tensor) {
+    return tensor->dtype == RP_BF16 ? 2 : 4;
+}
+
 /* The header as text from malloc, padded with blanks so that the data begins at a multiple of 8. */
 static char *make_header(const safetensors_tensor *tensors, size_t count, size_t *length) {
     int64_t offset = 0;
     json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     for (size_t i = 0; i < count; i++) {
-        const int64_t bytes = 4 * rp_shape_count(tensors[i].shape);
+        const int64_t bytes =
+            (int64_t)element_bytes(&tensors[i]) * rp_shape_count(tensors[i].shape);
         json_t *dims = json_array();
         for (int d = 0; d < tensors[i].shape.rank; d++)
             json_array_append_new(dims, json_integer(tensors[i].shape.dims[d]));
         json_object_set_new(root, tensors[i].name,
-                            json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", dims,
+                            json_pack("{s:s, s:o, s:[I,I]}", "dtype",
+                                      tensors[i].dtype == RP_BF16 ? "BF16" : "F32", "shape", dims,
                                       "data_offsets", (json_int_t)offset,
                                       (json_int_t)(offset + bytes)));
         offset += bytes;
@@ -329,8 +335,48 @@ static char *make_header(const safetensors_tensor *tensors, size_t count, size_t
     return header;
 }
 
+static uint16_t to_bf16(uint32_t bits) {
+    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) /* NaN: stays one */
+        return (uint16_t)(bits >> 16 | 0x40U);
+    return (uint16_t)((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+}
+
+/* Rounds to bf16 where the values lie: each goes into the first half of the room of all. */
+static void narrow(void *values, size_t count) {
+    unsigned char *bytes = values;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, bytes + 4 * i, sizeof bits);
+        const uint16_t rounded = to_bf16(bits);
+        memcpy(bytes + 2 * i, &rounded, sizeof rounded);
+    }
+}
+
+static bool write_data(FILE *file, const safetensors_tensor *tensors, size_t count,
+                       safetensors_source source, const void *user, const char *option,
+                       failure *failure) {
+    size_t most = 1;
+    for (size_t i = 0; i < count; i++) {
+        const size_t elements = (size_t)rp_shape_count(tensors[i].shape);
+        most = elements > most ? elements : most;
+    }
+    float *values = malloc(most * sizeof *values);
+    bool good = values != NULL || fail_memory(failure, option);
+    for (size_t i = 0; i < count && good; i++) {
+        const size_t elements = (size_t)rp_shape_count(tensors[i].shape);
+        good = source(user, i, values, failure);
+        if (good && tensors[i].dtype == RP_BF16)
+            narrow(values, elements);
+        good = good && (fwrite(values, element_bytes(&tensors[i]), elements, file) == elements ||
+                        fail_write(failure, option));
+    }
+    free(values);
+    return good;
+}
+
 bool safetensors_write(const char *path, const char *option, const safetensors_tensor *tensors,
-                       size_t count, failure *failure) {
+                       size_t count, safetensors_source source, const void *user,
+                       failure *failure) {
     size_t length = 0;
     char *header = make_header(tensors, count, &length);
     if (header == NULL)
@@ -341,12 +387,10 @@ bool safetensors_write(const char *path, const char *option, const safetensors_t
         return fail_write(failure, option);
     }
     const uint64_t prefix = length;
-    bool good =
-        fwrite(&prefix, sizeof prefix, 1, file) == 1 && fwrite(header, 1, length, file) == length;
-    for (size_t i = 0; i < count && good; i++) {
-        const size_t elements = (size_t)rp_shape_count(tensors[i].shape);
-        good = fwrite(tensors[i].data, sizeof(float), elements, file) == elements;
-    }
+    const bool begun = (fwrite(&prefix, sizeof prefix, 1, file) == 1 &&
+                        fwrite(header, 1, length, file) == length) ||
+                       fail_write(failure, option);
     free(header);
-    return (fclose(file) == 0 && good) || fail_write(failure, option);
+    const bool good = begun && write_data(file, tensors, count, source, user, option, failure);
+    return fclose(file) == 0 ? good : good && fail_write(failure, option);
 }

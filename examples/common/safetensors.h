@@ -40,15 +40,19 @@ const safetensors_entry *safetensors_find(const safetensors *reader, const char 
 bool safetensors_read(const safetensors *reader, const safetensors_entry *entry, int64_t first,
                       int64_t count, float *out, failure *failure);
 
-/* One tensor to write: f32, as many elements as the shape says. */
+/* One tensor to write. */
 typedef struct safetensors_tensor {
     const char *name;
+    rp_dtype dtype; /* RP_F32 or RP_BF16 */
     rp_shape shape;
-    const float *data;
 } safetensors_tensor;
 
-/* Writes the whole file in the order of `tensors`. */
+/* Fills in the values of tensor `index`, as many as its shape says. */
+typedef bool (*safetensors_source)(const void *user, size_t index, float *values, failure *failure);
+
+/* Writes the whole file in the order of `tensors`, one in memory at a time. BF16 is rounded to
+ * nearest even. */
 bool safetensors_write(const char *path, const char *option, const safetensors_tensor *tensors,
-                       size_t count, failure *failure);
+                       size_t count, safetensors_source source, const void *user, failure *failure);
 
 #endif

@@ -55,6 +55,10 @@ bool train_options_complete(train_options *o, failure *failure) {
     return true;
 }
 
+rp_dtype train_options_dtype(const train_options *options) {
+    return strcmp(options->dtype, "bf16") == 0 ? RP_BF16 : RP_F32;
+}
+
 rp_backend_kind train_options_backend(const train_options *options) {
     return strcmp(options->backend, "null") == 0 ? RP_BACKEND_NULL : RP_BACKEND_CPU;
 }

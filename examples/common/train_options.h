@@ -41,7 +41,8 @@ typedef struct train_options {
         {"steps", OPTION_COUNT, &(o)->steps, "N", "optimizer steps"},                              \
         {"lr", OPTION_REAL, &(o)->lr, "X", "learning rate of AdamW"},                              \
         {"dropout", OPTION_REAL, &(o)->dropout, "P", "probability, below 1"},                      \
-        {"dtype", OPTION_CHOICE, &(o)->dtype, "f32|bf16", "storage; bf16 is not built yet"},       \
+        {"dtype", OPTION_CHOICE, &(o)->dtype, "f32|bf16",                                          \
+         "storage; bf16 is not built yet"},                                           \
         {"attention", OPTION_CHOICE, &(o)->attention, "fused|unfused",                             \
          "one op, or scores, softmax, values"},                                                    \
         {"untie", OPTION_FLAG, &(o)->untie, NULL, "a head of its own instead of the embedding"},   \
@@ -63,6 +64,9 @@ typedef struct train_options {
 /* Fills what was left to a rule and refuses what no model can have: STATUS_USAGE names the option.
  */
 bool train_options_complete(train_options *options, failure *failure);
+
+/* f32 or bf16. */
+rp_dtype train_options_dtype(const train_options *options);
 
 /* cpu or null, of a completed set. */
 rp_backend_kind train_options_backend(const train_options *options);

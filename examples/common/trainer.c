@@ -42,6 +42,7 @@ static bool open_weights(trainer *t, failure *failure) {
         .batch = o->batch,
         .seq = o->seq,
         .dropout = o->dropout,
+        .dtype = train_options_dtype(o),
         .tied = !o->untie,
         .fused = strcmp(o->attention, "fused") == 0,
         .recompute_core = strcmp(o->recompute, "attention") == 0,
@@ -177,7 +178,7 @@ static bool write_initial(const trainer *t, size_t index, float *values, failure
         for (int64_t i = 0; i < count; i++)
             values[i] = p->fill;
     }
-    status = rp_executor_write(t->executor, p->tensor, values, (size_t)count * sizeof *values);
+    status = rp_executor_write_f32(t->executor, p->tensor, values, (size_t)count);
     return status == RP_OK || trainer_fail(t, status, "initial weights", failure);
 }
 

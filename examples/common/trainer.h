@@ -67,15 +67,15 @@ bool trainer_run(trainer *trainer, progress *progress, failure *failure);
  * at most 4 micro-batches, spread evenly. The gradients are gone afterwards. */
 bool trainer_validate(trainer *trainer, double *loss, failure *failure);
 
-/* A bit for bit hash of all gradients, or of all parameters, in parameter order; 0 on the null
- * backend. */
-uint64_t trainer_hash_gradients(const trainer *trainer);
-uint64_t trainer_hash_parameters(const trainer *trainer);
+/* A bit for bit hash of all gradients, or of all parameters (in bf16 of their masters), in parameter
+ * order; 0 on the null backend. `norms`: Euclidean norms of the gradients, by parameter of the
+ * program. */
+bool trainer_hash_gradients(const trainer *trainer, double *norms, uint64_t *hash,
+                            failure *failure);
+bool trainer_hash_parameters(const trainer *trainer, uint64_t *hash, failure *failure);
 
-/* Euclidean norm of the gradient of a parameter of the program. */
-double trainer_gradient_norm(const trainer *trainer, size_t index);
-
-/* Writes parameters or gradients; `option` is for the message. */
+/* Writes parameters, in bf16 their masters, as f32, or gradients in the type of the parameters;
+ * `option` is for the message. */
 bool trainer_save_parameters(const trainer *trainer, const char *path, const char *option,
                              failure *failure);
 bool trainer_save_gradients(const trainer *trainer, const char *path, const char *option,

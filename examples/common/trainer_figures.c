@@ -24,72 +24,108 @@ int64_t trainer_parameter_elements(const trainer *trainer) {
     return count;
 }
 
-uint64_t trainer_hash_gradients(const trainer *trainer) {
-    uint64_t hash = HASH_START;
-    for (size_t i = 0; i < rp_program_parameter_count(trainer->program); i++) {
-        const rp_tensor p = rp_program_parameter(trainer->program, i);
-        const float *gradient = rp_executor_gradient(trainer->executor, p);
-        if (gradient == NULL)
-            return 0;
-        hash = hash_floats(hash, gradient, element_count(trainer, p));
-    }
-    return hash;
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* All parameters of the model, or the gradients of those that are trained. */
+typedef struct tensor_list {
+    const trainer *trainer;
+    bool gradients;
+} tensor_list;
+
+static size_t list_count(const tensor_list *list) {
+    return list->gradients ? rp_program_parameter_count(list->trainer->program)
+                           : list->trainer->model.parameter_count;
 }
 
-uint64_t trainer_hash_parameters(const trainer *trainer) {
-    uint64_t hash = HASH_START;
-    for (size_t i = 0; i < trainer->model.parameter_count; i++) {
-        const rp_tensor p = trainer->model.parameters[i].tensor;
-        const float *values = rp_executor_data(trainer->executor, p);
-        if (values == NULL)
-            return 0;
-        hash = hash_floats(hash, values, element_count(trainer, p));
-    }
-    return hash;
+static rp_tensor list_tensor(const tensor_list *list, size_t i) {
+    return list->gradients ? rp_program_parameter(list->trainer->program, i)
+                           : list->trainer->model.parameters[i].tensor;
 }
 
-double trainer_gradient_norm(const trainer *trainer, size_t index) {
-    const rp_tensor p = rp_program_parameter(trainer->program, index);
-    const float *gradient = rp_executor_gradient(trainer->executor, p);
-    const size_t count = gradient != NULL ? element_count(trainer, p) : 0;
+/* A safetensors_source: parameters as they are trained, which in bf16 are their masters. */
+static bool list_read(const void *user, size_t i, float *values, failure *failure) {
+    const tensor_list *list = user;
+    const trainer *t = list->trainer;
+    const rp_tensor p = list_tensor(list, i);
+    const size_t count = element_count(t, p);
+    const rp_status status = list->gradients
+                                 ? rp_executor_read_gradient_f32(t->executor, p, values, count)
+                                 : rp_executor_read_f32(t->executor, p, values, count);
+    return status == RP_OK || trainer_fail(t, status, NULL, failure);
+}
+
+static double norm_of(const float *values, size_t count) {
     double sum = 0.0;
     for (size_t i = 0; i < count; i++)
-        sum += (double)gradient[i] * (double)gradient[i];
+        sum += (double)values[i] * (double)values[i];
     return sqrt(sum);
 }
 
-/* Tensors of the program's or the model's parameters, all of them in memory. */
-static bool save(const trainer *t, bool gradients, const char *path, const char *option,
-                 failure *failure) {
-    const size_t count =
-        gradients ? rp_program_parameter_count(t->program) : t->model.parameter_count;
+/* Every bf16 number is an f32 number, so the hash of those sees every bit. `norms` may be NULL. */
+static bool list_hash(const tensor_list *list, double *norms, uint64_t *hash, failure *failure) {
+    const trainer *t = list->trainer;
+    size_t most = 1;
+    *hash = 0;
+    if (!t->computes)
+        return true;
+    for (size_t i = 0; i < list_count(list); i++) {
+        const size_t count = element_count(t, list_tensor(list, i));
+        most = count > most ? count : most;
+    }
+    float *values = malloc(most * sizeof *values);
+    bool good = values != NULL || fail_memory(failure, "a hash");
+    *hash = HASH_START;
+    for (size_t i = 0; i < list_count(list) && good; i++) {
+        const size_t count = element_count(t, list_tensor(list, i));
+        good = list_read(list, i, values, failure);
+        if (!good)
+            break;
+        *hash = hash_floats(*hash, values, count);
+        if (norms != NULL)
+            norms[i] = norm_of(values, count);
+    }
+    free(values);
+    return good;
+}
+
+bool trainer_hash_gradients(const trainer *trainer, double *norms, uint64_t *hash,
+                            failure *failure) {
+    return list_hash(&(tensor_list){trainer, true}, norms, hash, failure);
+}
+
+bool trainer_hash_parameters(const trainer *trainer, uint64_t *hash, failure *failure) {
+    return list_hash(&(tensor_list){trainer, false}, NULL, hash, failure);
+}
+
+/* Parameters are written as f32, gradients in the type of their parameters. */
+static bool save(const tensor_list *list, const char *path, const char *option, failure *failure) {
+    const trainer *t = list->trainer;
+    const size_t count = list_count(list);
     safetensors_tensor *tensors = calloc(count + 1, sizeof *tensors);
     if (tensors == NULL)
         return fail_memory(failure, option);
-    bool good = true;
-    for (size_t i = 0; i < count && good; i++) {
-        const rp_tensor p =
-            gradients ? rp_program_parameter(t->program, i) : t->model.parameters[i].tensor;
-        tensors[i] = (safetensors_tensor){
-            rp_tensor_name(t->tape, p), rp_tensor_get_info(t->tape, p).shape,
-            gradients ? rp_executor_gradient(t->executor, p) : rp_executor_data(t->executor, p)};
-        good = tensors[i].data != NULL ||
-               fail(failure, STATUS_USAGE, "%s: the null backend has no data", option);
+    for (size_t i = 0; i < count; i++) {
+        const rp_tensor p = list_tensor(list, i);
+        const rp_tensor_info info = rp_tensor_get_info(t->tape, p);
+        tensors[i] = (safetensors_tensor){rp_tensor_name(t->tape, p),
+                                          list->gradients ? info.dtype : RP_F32, info.shape};
     }
-    good = good && safetensors_write(path, option, tensors, count, failure);
+    const bool good = safetensors_write(path, option, tensors, count, list_read, list, failure);
     free(tensors);
     return good;
 }
 
 bool trainer_save_parameters(const trainer *trainer, const char *path, const char *option,
                              failure *failure) {
-    return save(trainer, false, path, option, failure);
+    return save(&(tensor_list){trainer, false}, path, option, failure);
 }
 
 bool trainer_save_gradients(const trainer *trainer, const char *path, const char *option,
                             failure *failure) {
-    return save(trainer, true, path, option, failure);
+    return save(&(tensor_list){trainer, true}, path, option, failure);
 }
+
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 size_t trainer_warmup_steps(const trainer *trainer) {
     const size_t steps = trainer->step_count;

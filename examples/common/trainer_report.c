@@ -12,11 +12,10 @@ bool training_summarise(trainer *trainer, training_summary *summary, failure *fa
     summary->gradient_norms = calloc(count + 1, sizeof *summary->gradient_norms);
     if (summary->gradient_norms == NULL)
         return fail_memory(failure, "the norms of the gradients");
-    for (size_t i = 0; i < count; i++)
-        summary->gradient_norms[i] = trainer_gradient_norm(trainer, i);
-    summary->gradient_hash = trainer_hash_gradients(trainer);
-    summary->parameter_hash = trainer_hash_parameters(trainer);
-    if (!trainer_validate(trainer, &summary->validation_loss, failure)) {
+    if (!trainer_hash_gradients(trainer, summary->gradient_norms, &summary->gradient_hash,
+                                failure) ||
+        !trainer_hash_parameters(trainer, &summary->parameter_hash, failure) ||
+        !trainer_validate(trainer, &summary->validation_loss, failure)) {
         training_summary_free(summary);
         return false;
     }
@@ -76,8 +75,9 @@ static int64_t replay_flops(const trainer *t) {
 
 static json_t *model_object(const trainer *t) {
     const int64_t accum = t->options->accum, flops = gpt2_flops(&t->config);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "arch", t->options->arch, "params",
-                     (json_int_t)trainer_parameter_elements(t), "tokens_per_step",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "arch", t->options->arch, "dtype",
+                     t->options->dtype, "params", (json_int_t)trainer_parameter_elements(t),
+                     "tokens_per_step",
                      (json_int_t)multiply(accum, multiply(t->config.batch, t->config.seq)),
                      "model_flops", (json_int_t)multiply(accum, flops), "hardware_flops",
                      (json_int_t)multiply(accum, add(flops, replay_flops(t))), "attention",

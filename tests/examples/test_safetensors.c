@@ -28,17 +28,39 @@ static void write_raw(const char *path, const void *data, size_t bytes) {
     RP_REQUIRE(fclose(file) == 0, "%s is written", path);
 }
 
+/* Tensors and their values, at most six each. */
+typedef struct written {
+    const safetensors_tensor *tensors;
+    float values[3][6];
+} written;
+
+static bool copy_values(const void *user, size_t index, float *values, failure *failure) {
+    const written *w = user;
+    (void)failure;
+    memcpy(values, w->values[index],
+           (size_t)rp_shape_count(w->tensors[index].shape) * sizeof *values);
+    return true;
+}
+
+/* The same with an end after the first tensor. */
+static bool fail_at_the_second(const void *user, size_t index, float *values, failure *failure) {
+    return index == 0 ? copy_values(user, index, values, failure)
+                      : fail(failure, STATUS_DEVICE, "it is gone");
+}
+
 static void test_tensors_read_back(void) {
     char path[RP_TEST_PATH];
-    const float a[6] = {1.0f, -2.5f, 3e-41f, INFINITY, -0.0f, 7.0f}, b[1] = {0.1f};
-    const safetensors_tensor tensors[] = {{"h.0.weight", RP_SHAPE(2, 3), a},
-                                          {"scalar", rp_shape_scalar(), b},
-                                          {"none", RP_SHAPE(0, 4), a}};
+    const safetensors_tensor tensors[] = {{"h.0.weight", RP_F32, RP_SHAPE(2, 3)},
+                                          {"scalar", RP_F32, rp_shape_scalar()},
+                                          {"none", RP_F32, RP_SHAPE(0, 4)}};
+    const written w = {tensors, {{1.0f, -2.5f, 3e-41f, INFINITY, -0.0f, 7.0f}, {0.1f}}};
+    const float *a = w.values[0];
     safetensors reader;
     failure failure;
     float back[6];
     rp_test_temporary(path, "tensors.safetensors");
-    RP_REQUIRE(safetensors_write(path, "--save", tensors, 3, &failure), "%s", failure.text);
+    RP_REQUIRE(safetensors_write(path, "--save", tensors, 3, copy_values, &w, &failure), "%s",
+               failure.text);
     RP_REQUIRE(safetensors_open(&reader, path, &failure), "%s", failure.text);
     RP_CHECK_EQUAL(reader.count, 3);
     RP_CHECK_EQUAL(reader.data % 8, 0);
@@ -49,13 +71,50 @@ static void test_tensors_read_back(void) {
     RP_CHECK_EQUAL(entry->dims[0], 2);
     RP_CHECK_EQUAL(entry->dims[1], 3);
     RP_REQUIRE(safetensors_read(&reader, entry, 0, 6, back, &failure), "%s", failure.text);
-    RP_CHECK(memcmp(back, a, sizeof a) == 0, "every bit is the same");
+    RP_CHECK(memcmp(back, a, sizeof back) == 0, "every bit is the same");
     RP_REQUIRE(safetensors_read(&reader, entry, 1, 2, back, &failure), "%s", failure.text);
     RP_CHECK(memcmp(back, a + 1, 2 * sizeof a[0]) == 0, "a part of it too");
     entry = safetensors_find(&reader, "scalar", "transformer.");
     RP_REQUIRE(entry != NULL && entry->rank == 0, "a scalar has rank 0");
     RP_CHECK(safetensors_find(&reader, "absent", "transformer.") == NULL, "nothing else is there");
     safetensors_close(&reader);
+    remove(path);
+}
+
+/* Halfway between two bf16 numbers lie 1 + 2^-8 (below is even) and 1 + 3 2^-8 (above is); what is
+ * too large becomes infinite, and a NaN whose upper half says infinity stays one. */
+static void test_bf16_is_rounded_to_nearest_even(void) {
+    char path[RP_TEST_PATH];
+    const float wanted[6] = {1.0f, 1.015625f, 1.0078125f, -INFINITY, NAN, 9.2e-41f};
+    const uint32_t nan = 0x7F800001;
+    const safetensors_tensor tensors[] = {{"a", RP_BF16, RP_SHAPE(6)}, {"b", RP_F32, RP_SHAPE(1)}};
+    written w = {tensors,
+                 {{1.00390625f, 1.01171875f, 1.00390637f, -3.4e38f, 0.0f, 9.2e-41f}, {0.1f}}};
+    memcpy(&w.values[0][4], &nan, sizeof nan);
+    safetensors reader;
+    failure failure;
+    float back[6];
+    rp_test_temporary(path, "bf16.safetensors");
+    RP_REQUIRE(safetensors_write(path, "--save", tensors, 2, copy_values, &w, &failure), "%s",
+               failure.text);
+    RP_REQUIRE(safetensors_open(&reader, path, &failure), "%s", failure.text);
+    const safetensors_entry *entry = safetensors_find(&reader, "a", "");
+    RP_REQUIRE(entry != NULL, "the tensor is there");
+    RP_CHECK_STRING(entry->dtype, "BF16");
+    RP_CHECK_EQUAL(entry->end - entry->begin, 12);
+    RP_REQUIRE(safetensors_read(&reader, entry, 0, 6, back, &failure), "%s", failure.text);
+    for (int i = 0; i < 5; i++)
+        RP_CHECK(isnan(wanted[i]) ? isnan(back[i]) : back[i] == wanted[i], "%d: %g, not %g", i,
+                 (double)back[i], (double)wanted[i]);
+    RP_CHECK(fabsf(back[5] / wanted[5] - 1.0f) < 0.01f, "a subnormal: %g", (double)back[5]);
+    entry = safetensors_find(&reader, "b", "");
+    RP_REQUIRE(safetensors_read(&reader, entry, 0, 1, back, &failure), "%s", failure.text);
+    RP_CHECK(back[0] == 0.1f, "what lies behind it is whole");
+    safetensors_close(&reader);
+    RP_CHECK(!safetensors_write(path, "--save", tensors, 2, fail_at_the_second, &w, &failure),
+             "a source that fails");
+    RP_CHECK_EQUAL(failure.status, STATUS_DEVICE);
+    RP_CHECK_STRING(failure.text, "it is gone");
     remove(path);
 }
 
@@ -175,13 +234,14 @@ static void test_malformed_files_are_refused_with_the_place(void) {
 /* Every length of a good file but the whole one. */
 static void test_truncated_files_are_refused(void) {
     char path[RP_TEST_PATH];
-    const float a[3] = {1.0f, 2.0f, 3.0f};
-    const safetensors_tensor tensors[] = {{"w", RP_SHAPE(3), a}};
+    const safetensors_tensor tensors[] = {{"w", RP_F32, RP_SHAPE(3)}};
+    const written w = {tensors, {{1.0f, 2.0f, 3.0f}}};
     failure failure;
     size_t length = 0;
 
     rp_test_temporary(path, "truncated.safetensors");
-    RP_REQUIRE(safetensors_write(path, "--save", tensors, 1, &failure), "%s", failure.text);
+    RP_REQUIRE(safetensors_write(path, "--save", tensors, 1, copy_values, &w, &failure), "%s",
+               failure.text);
 
     char *whole = rp_test_read_file(path, &length);
     for (size_t bytes = 0; bytes < length; bytes++) {
@@ -218,14 +278,15 @@ static void read_all(const char *path) {
 static void test_damaged_headers_are_read_or_refused(void) {
     static const char others[] = {0, '0', '9', '"', '{', '}', '[', ']', ',', '-', 'e', (char)0xFF};
     char path[RP_TEST_PATH];
-    const float a[3] = {1.0f, 2.0f, 3.0f};
-    const safetensors_tensor tensors[] = {{"w", RP_SHAPE(2), a}, {"v", RP_SHAPE(1), a}};
+    const safetensors_tensor tensors[] = {{"w", RP_F32, RP_SHAPE(2)}, {"v", RP_F32, RP_SHAPE(1)}};
+    const written w = {tensors, {{1.0f, 2.0f}, {1.0f}}};
     failure failure;
     size_t length = 0;
     rp_test_temporary(path, "damaged.safetensors");
-    RP_REQUIRE(safetensors_write(path, "--save", tensors, 2, &failure), "%s", failure.text);
+    RP_REQUIRE(safetensors_write(path, "--save", tensors, 2, copy_values, &w, &failure), "%s",
+               failure.text);
     char *whole = rp_test_read_file(path, &length);
-    for (size_t at = 0; at < length - sizeof a; at++) {
+    for (size_t at = 0; at < length - 3 * sizeof(float); at++) {
         const char before = whole[at];
         for (size_t i = 0; i < sizeof others; i++) {
             whole[at] = others[i];
@@ -257,6 +318,7 @@ static void test_files_that_cannot_be_read(void) {
 
 static const rp_test tests[] = {
     RP_TEST(test_tensors_read_back),
+    RP_TEST(test_bf16_is_rounded_to_nearest_even),
     RP_TEST(test_names_without_their_prefix_are_found),
     RP_TEST(test_every_real_type_is_widened),
     RP_TEST(test_malformed_files_are_refused_with_the_place),
