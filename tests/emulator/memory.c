@@ -189,6 +189,10 @@ void emulator_reserve(size_t bytes) {
     reserved_bytes += bytes;
 }
 
+void emulator_release(size_t bytes) {
+    reserved_bytes -= bytes;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     *total_bytes = emulator_settings_get()->memory_bytes;
     *free_bytes = *total_bytes - live_bytes - reserved_bytes;

@@ -24,6 +24,7 @@ void emulator_device_end(void);
 
 /* What a library takes for itself from the device's memory. */
 void emulator_reserve(size_t bytes);
+void emulator_release(size_t bytes);
 
 /* The dynamic shared memory that the kernel was allowed by cudaFuncSetAttribute. */
 size_t emulator_shared_limit(const void *function);
