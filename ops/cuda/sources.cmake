@@ -1,0 +1,11 @@
+# The CUDA backend's sources, for the library and for the emulator in tests/emulator.
+set(REPRISE_CUDA_SOURCES
+  backend_cuda.c
+  bias.cu
+  entry.c
+  prepare.c
+  products.c
+  step.cu
+  table.c
+  workspace.c)
+list(TRANSFORM REPRISE_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
