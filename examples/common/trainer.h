@@ -67,9 +67,9 @@ bool trainer_run(trainer *trainer, progress *progress, failure *failure);
  * at most 4 micro-batches, spread evenly. The gradients are gone afterwards. */
 bool trainer_validate(trainer *trainer, double *loss, failure *failure);
 
-/* A bit for bit hash of all gradients, or of all parameters (in bf16 of their masters), in parameter
- * order; 0 on the null backend. `norms`: Euclidean norms of the gradients, by parameter of the
- * program. */
+/* A bit for bit hash of all gradients, or of all parameters (in bf16 of their masters), in
+ * parameter order; 0 on the null backend. `norms`: Euclidean norms of the gradients, by parameter
+ * of the program. */
 bool trainer_hash_gradients(const trainer *trainer, double *norms, uint64_t *hash,
                             failure *failure);
 bool trainer_hash_parameters(const trainer *trainer, uint64_t *hash, failure *failure);

@@ -20,7 +20,7 @@ void bench_open(bench *b) {
 }
 
 void bench_open_in(bench *b, rp_context *context) {
-    *b = (bench){.context = context, .options = RP_EXECUTOR_OPTIONS};
+    *b = (bench){.context = context, .dtype = RP_F32, .options = RP_EXECUTOR_OPTIONS};
     RP_REQUIRE_OK(b->context, rp_tape_create(b->context, &b->tape));
     b->options.poison = true;
     b->options.check_replays = true;
@@ -54,12 +54,14 @@ void bench_close(bench *b) {
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
-static rp_tensor add_leaf(bench *b, rp_tensor tensor, const void *values, int64_t count) {
+static rp_tensor add_leaf(bench *b, rp_tensor tensor, bool is_ids, const void *values,
+                          int64_t count) {
     RP_REQUIRE(tensor.id != 0, "a leaf: %s", rp_context_message(b->context));
     RP_REQUIRE(b->leaf_count < BENCH_LEAVES, "too many leaves");
     const size_t bytes = (size_t)count * 4, i = b->leaf_count++;
     b->leaves[i].tensor = tensor;
-    b->leaves[i].bytes = bytes;
+    b->leaves[i].count = (size_t)count;
+    b->leaves[i].is_ids = is_ids;
     b->leaves[i].data = calloc(bytes + 1, 1);
     RP_REQUIRE(b->leaves[i].data != NULL, "no memory");
     if (values != NULL)
@@ -68,15 +70,17 @@ static rp_tensor add_leaf(bench *b, rp_tensor tensor, const void *values, int64_
 }
 
 rp_tensor bench_parameter(bench *b, const char *name, rp_shape shape, const float *values) {
-    return add_leaf(b, rp_parameter(b->tape, name, RP_F32, shape), values, rp_shape_count(shape));
+    return add_leaf(b, rp_parameter(b->tape, name, b->dtype, shape), false, values,
+                    rp_shape_count(shape));
 }
 
 rp_tensor bench_input(bench *b, const char *name, rp_shape shape, const float *values) {
-    return add_leaf(b, rp_input(b->tape, name, RP_F32, shape), values, rp_shape_count(shape));
+    return add_leaf(b, rp_input(b->tape, name, b->dtype, shape), false, values,
+                    rp_shape_count(shape));
 }
 
 rp_tensor bench_ids(bench *b, const char *name, rp_shape shape, const int32_t *values) {
-    return add_leaf(b, rp_input(b->tape, name, RP_I32, shape), values, rp_shape_count(shape));
+    return add_leaf(b, rp_input(b->tape, name, RP_I32, shape), true, values, rp_shape_count(shape));
 }
 
 void *bench_data(bench *b, rp_tensor leaf) {
@@ -89,10 +93,16 @@ void *bench_data(bench *b, rp_tensor leaf) {
 
 /* Leaves that the program does not need have no place in its memory. */
 void bench_write(bench *b) {
-    for (size_t i = 0; i < b->leaf_count; i++)
-        if (b->program->graph_value[b->leaves[i].tensor.id - 1] != RP_NONE)
-            RP_REQUIRE_OK(b->context, rp_executor_write(b->executor, b->leaves[i].tensor,
-                                                        b->leaves[i].data, b->leaves[i].bytes));
+    for (size_t i = 0; i < b->leaf_count; i++) {
+        const rp_tensor tensor = b->leaves[i].tensor;
+        const size_t count = b->leaves[i].count;
+        const void *data = b->leaves[i].data;
+        if (b->program->graph_value[tensor.id - 1] != RP_NONE)
+            RP_REQUIRE_OK(b->context,
+                          b->leaves[i].is_ids
+                              ? rp_executor_write(b->executor, tensor, data, count * 4)
+                              : rp_executor_write_f32(b->executor, tensor, data, count));
+    }
 }
 
 /* ---- Programs and plans ---------------------------------------------------------------------- */
@@ -251,8 +261,21 @@ uint64_t bench_hash_gradients(bench *b) {
     uint64_t hash = BENCH_HASH;
     for (size_t i = 0; i < b->leaf_count; i++)
         if (rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
-            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor), b->leaves[i].bytes);
+            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor),
+                              bench_gradient_bytes(b, b->leaves[i].tensor));
     return hash;
+}
+
+static size_t bytes_of(rp_tensor_info info) {
+    return (size_t)rp_shape_count(info.shape) * rp_dtype_bytes(info.dtype);
+}
+
+size_t bench_bytes(bench *b, rp_tensor tensor) {
+    return bytes_of(rp_tensor_get_info(b->tape, tensor));
+}
+
+size_t bench_gradient_bytes(bench *b, rp_tensor leaf) {
+    return bytes_of(rp_program_gradient_info(b->program, leaf));
 }
 
 uint64_t bench_hash(uint64_t hash, const void *data, size_t bytes) {

@@ -14,10 +14,12 @@ enum { BENCH_LEAVES = 128 };
 typedef struct bench {
     rp_context *context;
     rp_tape *tape;
+    rp_dtype dtype; /* of parameters and inputs to come: f32 or bf16 */
     struct {
         rp_tensor tensor;
-        void *data; /* owned */
-        size_t bytes;
+        void *data; /* owned; f32 or i32 */
+        size_t count;
+        bool is_ids;
     } leaves[BENCH_LEAVES];
     size_t leaf_count;
 
@@ -36,7 +38,7 @@ void bench_open(bench *b);
 void bench_open_in(bench *b, rp_context *context); /* which bench_close destroys */
 void bench_close(bench *b);
 
-/* Leaves with data; NULL: zeros. */
+/* Leaves with data; NULL: zeros. The data of bf16 leaves is f32, too: they get it rounded. */
 rp_tensor bench_parameter(bench *b, const char *name, rp_shape shape, const float *values);
 rp_tensor bench_input(bench *b, const char *name, rp_shape shape, const float *values);
 rp_tensor bench_ids(bench *b, const char *name, rp_shape shape, const int32_t *values);
@@ -86,6 +88,10 @@ void bench_everywhere(bench *b, void (*program)(bench *b), void (*check)(bench *
 
 /* The gradients of all leaves that have one, bit for bit. */
 uint64_t bench_hash_gradients(bench *b);
+
+/* Bytes of a tensor, and of the gradient of a leaf. */
+size_t bench_bytes(bench *b, rp_tensor tensor);
+size_t bench_gradient_bytes(bench *b, rp_tensor leaf);
 
 /* FNV-1a over bytes. */
 uint64_t bench_hash(uint64_t hash, const void *data, size_t bytes);

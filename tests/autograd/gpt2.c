@@ -15,7 +15,7 @@ const rp_test_gpt2_shape rp_test_t0 = {.layers = 4,
 /* ---- Recording ------------------------------------------------------------------------------- */
 
 static rp_tensor parameter(rp_test_gpt2 *m, const char *name, rp_shape shape) {
-    const rp_tensor made = rp_parameter(m->tape, name, RP_F32, shape);
+    const rp_tensor made = rp_parameter(m->tape, name, m->shape.bf16 ? RP_BF16 : RP_F32, shape);
     m->parameters[m->parameter_count++] = made;
     return made;
 }

@@ -8,6 +8,7 @@ typedef struct rp_test_gpt2_shape {
     int layers, dim, heads, seq, batch, vocab; /* at most RP_TEST_GPT2_LAYERS layers */
     bool tied;                                 /* the head is the embedding of the tokens */
     bool fused;                                /* attention in one op */
+    bool bf16;                                 /* parameters and activations, else f32 */
     float dropout; /* of the embedding, the probabilities of attention and both residuals */
     rp_reduction reduction;
 } rp_test_gpt2_shape;

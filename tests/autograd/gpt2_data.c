@@ -26,8 +26,7 @@ static rp_status write_weight(const rp_test_gpt2 *model, rp_executor *executor, 
         return RP_OUT_OF_MEMORY;
     for (size_t e = 0; e < count; e++)
         values[e] = initial_value((uint32_t)p, (uint32_t)e, is_norm_weight);
-    const rp_status status =
-        rp_executor_write(executor, model->parameters[p], values, count * sizeof *values);
+    const rp_status status = rp_executor_write_f32(executor, model->parameters[p], values, count);
     free(values);
     return status;
 }

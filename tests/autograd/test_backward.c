@@ -260,7 +260,7 @@ static void test_BW_08_backward_in_another_thread_than_forward(void) {
         for (size_t j = 3; j < benches[i].leaf_count; j++)
             RP_CHECK(memcmp(bench_gradient(&benches[i], benches[i].leaves[j].tensor),
                             bench_gradient(&benches[2], benches[2].leaves[j].tensor),
-                            benches[i].leaves[j].bytes) == 0,
+                            bench_gradient_bytes(&benches[i], benches[i].leaves[j].tensor)) == 0,
                      "thread %d: another gradient of leaf %zu", i, j);
     for (int i = 0; i < 3; i++)
         bench_close(&benches[i]);
@@ -462,7 +462,7 @@ static void check_PL_12_model(bench *b) {
         if (!rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
             continue;
         const float *gradient = bench_gradient(b, b->leaves[i].tensor);
-        for (size_t e = 0; e < b->leaves[i].bytes / sizeof(float); e++)
+        for (size_t e = 0; e < b->leaves[i].count; e++)
             RP_CHECK(gradient[e] == 0.0f, "leaf %zu, element %zu: %g", i, e, (double)gradient[e]);
     }
     RP_CHECK_OK(b->context, rp_sgd_step(b->executor, 0.1f, 0.0f, 1.0f));
@@ -484,7 +484,7 @@ static rp_tensor record_empty_model(bench *b, bool unfused) {
     const rp_tensor qkv = bench_parameter(b, "qkv", RP_SHAPE(DIM, 3 * DIM), NULL);
     const rp_tensor bias = bench_parameter(b, "bias", RP_SHAPE(3 * DIM), NULL);
     for (size_t i = 0; i < b->leaf_count; i++)
-        for (size_t e = 0; i > 2 && e < b->leaves[i].bytes / sizeof(float); e++)
+        for (size_t e = 0; i > 2 && e < b->leaves[i].count; e++)
             ((float *)b->leaves[i].data)[e] = 0.5f + (float)e;
     rp_tensor h = rp_add(t, rp_embedding(t, wte, ids), rp_embedding(t, wpe, places));
     rp_tensor inner = rp_linear(t, rp_layernorm(t, h, gain, shift, 1e-5f), qkv, bias, RP_IN_OUT);
@@ -623,8 +623,8 @@ static void test_GA_03_accumulation_with_replay(void) {
         }
         hashes[i] = BENCH_HASH;
         for (size_t j = 3; j < b.leaf_count; j++)
-            hashes[i] =
-                bench_hash(hashes[i], bench_gradient(&b, b.leaves[j].tensor), b.leaves[j].bytes);
+            hashes[i] = bench_hash(hashes[i], bench_gradient(&b, b.leaves[j].tensor),
+                                   bench_gradient_bytes(&b, b.leaves[j].tensor));
         for (uint32_t p = 0; p < rp_program_parameter_count(b.program); p++)
             RP_CHECK_EQUAL(writes_of(&b, p), 4);
     }

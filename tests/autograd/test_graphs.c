@@ -89,14 +89,6 @@ static void test_GR_04_each_layer_of_a_segment_reads_the_one_before(void) {
 
 /* ---- GR-06: every weight of a segment -------------------------------------------------------- */
 
-static uint64_t hash_gradients(bench *b) {
-    uint64_t hash = BENCH_HASH;
-    for (size_t i = 0; i < b->leaf_count; i++)
-        if (rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
-            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor), b->leaves[i].bytes);
-    return hash;
-}
-
 static uint64_t expected;
 
 /* Memory is poisoned: a gradient that was never written is NaN. */
@@ -107,12 +99,12 @@ static void check_GR_06(bench *b) {
             continue;
         const float *gradient = bench_gradient(b, b->leaves[i].tensor);
         double sum = 0.0;
-        for (size_t e = 0; e < b->leaves[i].bytes / 4; e++)
+        for (size_t e = 0; e < b->leaves[i].count; e++)
             sum += fabs((double)gradient[e]);
         RP_CHECK(isfinite(sum) && sum > 0.0, "the gradient of %s adds up to %g",
                  rp_tensor_name(b->tape, b->leaves[i].tensor), sum);
     }
-    const uint64_t hash = hash_gradients(b);
+    const uint64_t hash = bench_hash_gradients(b);
     expected = expected != 0 ? expected : hash;
     RP_CHECK(hash == expected, "other bits: %016llx", (unsigned long long)hash);
 }
@@ -154,10 +146,10 @@ static void test_GR_07_layers_that_are_no_multiple_of_the_segment(void) {
         record_chain(&b, layers[i]);
         bench_make(&b, "keep-all", RP_UNLIMITED);
         bench_run(&b);
-        const uint64_t wanted = hash_gradients(&b);
+        const uint64_t wanted = bench_hash_gradients(&b);
         bench_make(&b, "uniform:7", RP_UNLIMITED);
         bench_run(&b);
-        RP_CHECK(hash_gradients(&b) == wanted, "%d layers: other gradients", layers[i]);
+        RP_CHECK(bench_hash_gradients(&b) == wanted, "%d layers: other gradients", layers[i]);
         RP_CHECK((bench_replays(&b) > 0) == (layers[i] > 7), "%d layers: %u replays", layers[i],
                  bench_replays(&b));
         bench_close(&b);
@@ -170,10 +162,10 @@ static void test_GR_14_replays_of_replays_are_as_many_as_planned(void) {
     record_chain(&b, 27);
     bench_make(&b, "keep-all", RP_UNLIMITED);
     bench_run(&b);
-    const uint64_t wanted = hash_gradients(&b);
+    const uint64_t wanted = bench_hash_gradients(&b);
     bench_make(&b, NULL, bench_minimum(&b));
     bench_run(&b);
-    RP_CHECK(hash_gradients(&b) == wanted, "other gradients");
+    RP_CHECK(bench_hash_gradients(&b) == wanted, "other gradients");
     RP_CHECK_EQUAL(bench_replays(&b), b.report.recompute_nodes);
     uint32_t most = 0;
     for (uint32_t n = 0; n < rp_graph_node_count(rp_program_graph(b.program)); n++)

@@ -129,7 +129,7 @@ static void test_ME_14_only_gradients_of_parameters_outlive_a_step(void) {
     int64_t gradients = 0;
     for (size_t i = 0; i < b.leaf_count; i++)
         if (rp_tensor_needs_gradient(b.tape, b.leaves[i].tensor))
-            gradients += (int64_t)(b.leaves[i].bytes + 63) / 64 * 64;
+            gradients += (int64_t)(bench_gradient_bytes(&b, b.leaves[i].tensor) + 63) / 64 * 64;
     static const char *const strategies[] = {"keep-all", "uniform:1", "auto"};
     for (int i = 0; i < 3; i++) {
         bench_make(&b, strategies[i], i == 2 ? bench_minimum(&b) : RP_UNLIMITED);

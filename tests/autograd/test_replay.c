@@ -31,7 +31,8 @@ static rp_tensor add_x(bench *b, rp_shape shape, const float *values) {
 static uint64_t hash_gradients(bench *b, uint64_t hash) {
     for (size_t i = 0; i < b->leaf_count; i++)
         if (rp_tensor_needs_gradient(b->tape, b->leaves[i].tensor))
-            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor), b->leaves[i].bytes);
+            hash = bench_hash(hash, bench_gradient(b, b->leaves[i].tensor),
+                              bench_gradient_bytes(b, b->leaves[i].tensor));
     return hash;
 }
 

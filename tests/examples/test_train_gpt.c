@@ -55,6 +55,7 @@ static void test_result_has_every_field(void) {
     RP_CHECK_STRING(json_string_at(r, "device.backend"), "cpu");
     RP_CHECK(json_string_at(r, "device.name")[0] != '\0', "the device has a name");
     RP_CHECK_STRING(json_string_at(r, "model.arch"), "gpt2");
+    RP_CHECK_STRING(json_string_at(r, "model.dtype"), "f32");
     RP_CHECK(json_string_at(r, "plan.strategy")[0] != '\0', "the plan has a strategy");
     RP_CHECK(json_string_at(r, "plan.peak_node")[0] != '\0', "the peak has a node");
     RP_CHECK_EQUAL(strlen(json_string_at(r, "plan.plan_hash")), 16);
