@@ -5,21 +5,28 @@
 #include "executor.h"
 #include "ops/define.h"
 
-/* The parameter, its gradient and AdamW's state, of one type and shape each. */
+/* The slots of adamw: the parameter, its gradient, the moments, the master, the scale; or of sgd,
+ * without the moments. */
+enum { ADAMW_IN = 6, ADAMW_OUT = 4, SGD_IN = 4, SGD_OUT = 2 };
+
 typedef struct update {
     const rp_program_gradient *gradient;
-    rp_tensor_info infos[4];
-    void *places[4];
-    size_t count;
+    rp_tensor_info infos[ADAMW_IN];
+    void *places[ADAMW_IN];
 } update;
 
-static update update_of(const rp_executor *executor, size_t i, size_t count) {
+static update update_of(const rp_executor *executor, size_t i, rp_op op) {
     const rp_program *program = executor->program;
     const rp_program_gradient *g = &program->gradients[program->parameters[i]];
-    const uint32_t values[] = {g->leaf, g->gradient, g->state[RP_STATE_MOMENT1],
-                               g->state[RP_STATE_MOMENT2]};
-    update u = {.gradient = g, .count = count};
-    for (size_t k = 0; k < count; k++) {
+    const uint32_t moments[] = {g->state[RP_STATE_MOMENT1], g->state[RP_STATE_MOMENT2]};
+    const uint32_t master = g->state[RP_STATE_MASTER];
+    const uint32_t adamw[] = {g->leaf, g->gradient, moments[0], moments[1], master};
+    const uint32_t sgd[] = {g->leaf, g->gradient, master};
+    const uint32_t *values = op == RP_OP_ADAMW ? adamw : sgd;
+    update u = {.gradient = g};
+    for (size_t k = 0; k < (op == RP_OP_ADAMW ? 5u : 3u); k++) {
+        if (values[k] == RP_NONE)
+            continue;
         u.infos[k] = rp_code_info(&program->code, values[k]);
         u.places[k] = rp_executor_place_of(executor, values[k]);
     }
@@ -27,12 +34,14 @@ static update update_of(const rp_executor *executor, size_t i, size_t count) {
 }
 
 static rp_status call_update(const rp_executor *executor, rp_op op, const rp_op_params *params,
-                             update *u, size_t out_count) {
-    /* p (, m, v): what is written is what was read, but for the gradient */
-    void *const out[] = {u->places[0], u->places[2], u->places[3]};
-    rp_tensor_info out_infos[] = {u->infos[0], u->infos[2], u->infos[3]};
+                             update *u) {
+    const bool is_adamw = op == RP_OP_ADAMW;
+    /* p (, m, v), master: what is written is what was read, but for the gradient */
+    void *const out[ADAMW_OUT] = {u->places[0], u->places[2], u->places[3], u->places[4]};
+    rp_tensor_info out_infos[ADAMW_OUT] = {u->infos[0], u->infos[2], u->infos[3], u->infos[4]};
     const rp_launch launch = {
-        .call = {u->infos, u->count, out_infos, out_count, params},
+        .call = {u->infos, is_adamw ? ADAMW_IN : SGD_IN, out_infos, is_adamw ? ADAMW_OUT : SGD_OUT,
+                 params},
         .in = (const void *const *)u->places,
         .out = out,
         .step = &executor->step,
@@ -56,7 +65,7 @@ static rp_status failed(rp_executor *executor, const char *call, rp_status statu
 
 /* The partial sums lie on the stack, as those of any kernel: nothing is taken beside the arena. */
 static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum) {
-    const update u = update_of(executor, i, 2);
+    const update u = update_of(executor, i, RP_OP_SGD);
     _Alignas(64) double partial[RP_SUM_PIECES];
     void *const out[] = {sum};
     rp_tensor_info out_info = {RP_F32, RP_SHAPE(2)}; /* stands for one double */
@@ -111,20 +120,23 @@ static rp_status clip(const rp_executor *executor, float most, float *scale) {
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Calls the kernel for every parameter; weight decay is for those of two dimensions or more. */
+/* Calls the kernel for every parameter; weight decay is for those of two dimensions or more. The
+ * gradients are multiplied by `scale`. */
 static rp_status update_all(rp_executor *executor, const char *call, rp_op op,
-                            const rp_op_params *params, float decay) {
-    const size_t count = op == RP_OP_ADAMW ? 4 : 2, out_count = op == RP_OP_ADAMW ? 3 : 1;
+                            const rp_op_params *params, float decay, float scale) {
+    const size_t scale_slot = op == RP_OP_ADAMW ? ADAMW_IN - 1 : SGD_IN - 1;
     rp_status status = RP_OK;
     if (executor->kernels == NULL)
         return RP_OK;
     const int previous = executor->backend->enter(rp_context_threads(executor->context));
     for (size_t i = 0; i < executor->program->parameter_count && status == RP_OK; i++) {
-        update u = update_of(executor, i, count);
+        update u = update_of(executor, i, op);
         rp_op_params own = *params;
+        u.infos[scale_slot] = (rp_tensor_info){RP_F32, RP_SCALAR};
+        u.places[scale_slot] = &scale;
         if (op == RP_OP_ADAMW)
             own.adamw.weight_decay = u.infos[0].shape.rank >= 2 ? decay : 0.0f;
-        status = call_update(executor, op, &own, &u, out_count);
+        status = call_update(executor, op, &own, &u);
     }
     executor->backend->leave(previous);
     return status == RP_OK ? RP_OK : failed(executor, call, status);
@@ -152,7 +164,8 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
                        "rp_adamw_step: the program was made without RP_OPTIMIZER_ADAMW");
     rp_op_params params;
     memset(&params, 0, sizeof params);
-    status = clip(executor, o->max_grad_norm, &params.adamw.gradient_scale);
+    float scale = 1.0f;
+    status = clip(executor, o->max_grad_norm, &scale);
     if (status != RP_OK)
         return status;
     const double t = (double)++executor->updates;
@@ -162,7 +175,7 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
     params.adamw.eps = o->eps;
     params.adamw.correction1 = (float)(1.0 - pow((double)o->beta1, t));
     params.adamw.correction2 = (float)(1.0 - pow((double)o->beta2, t));
-    return update_all(executor, "rp_adamw_step", RP_OP_ADAMW, &params, o->weight_decay);
+    return update_all(executor, "rp_adamw_step", RP_OP_ADAMW, &params, o->weight_decay, scale);
 }
 
 rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float max_grad_norm) {
@@ -177,9 +190,11 @@ rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float
         return status;
     rp_op_params params;
     memset(&params, 0, sizeof params);
-    status = clip(executor, max_grad_norm, &params.sgd.gradient_scale);
+    float scale = 1.0f;
+    status = clip(executor, max_grad_norm, &scale);
     params.sgd.lr = lr;
     params.sgd.weight_decay = weight_decay;
-    return status == RP_OK ? update_all(executor, "rp_sgd_step", RP_OP_SGD, &params, weight_decay)
-                           : status;
+    return status == RP_OK
+               ? update_all(executor, "rp_sgd_step", RP_OP_SGD, &params, weight_decay, scale)
+               : status;
 }

@@ -63,7 +63,7 @@ rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p) {
     if (!rp_tape_info(tape, "dropout", x, &info))
         return RP_NO_TENSOR;
     if (p == 0.0f &&
-        info.dtype == RP_F32) { /* nothing to do: no node, and no number of a random op */
+        rp_is_floating(info.dtype)) { /* nothing to do: no node, and no number of a random op */
         tape->next_name = 0;
         return x;
     }
@@ -72,6 +72,21 @@ rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p) {
     params.dropout.p = p;
     params.dropout.stream = rp_tape_stream(tape);
     return record(tape, RP_OP_DROPOUT, &params, x, x, 1);
+}
+
+/* No node where nothing changes. */
+rp_tensor rp_cast(rp_tape *tape, rp_tensor x, rp_dtype dtype) {
+    rp_tensor_info info;
+    if (!rp_tape_info(tape, "cast", x, &info))
+        return RP_NO_TENSOR;
+    if (info.dtype == dtype && rp_is_floating(dtype)) {
+        tape->next_name = 0;
+        return x;
+    }
+    rp_op_params params;
+    memset(&params, 0, sizeof params);
+    params.cast.dtype = dtype;
+    return record(tape, RP_OP_CAST, &params, x, x, 1);
 }
 
 rp_tensor rp_embedding(rp_tape *tape, rp_tensor table, rp_tensor ids) {
@@ -117,8 +132,8 @@ rp_tensor rp_mean(rp_tape *tape, rp_tensor x) {
     char text[RP_SHAPE_TEXT];
     if (!rp_tape_info(tape, "mean", x, &info))
         return RP_NO_TENSOR;
-    if (info.dtype != RP_F32)
-        return rp_tape_fail(tape, RP_BAD_DTYPE, "mean: x is %s, f32 is needed",
+    if (!rp_is_floating(info.dtype))
+        return rp_tape_fail(tape, RP_BAD_DTYPE, "mean: x is %s, f32 or bf16 is needed",
                             rp_tensor_text(&info, text));
     const int64_t count = rp_shape_count(info.shape);
     rp_op_params params;

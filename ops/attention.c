@@ -14,7 +14,7 @@ static rp_status infer(rp_context *context, rp_op_call *call) {
     const rp_status status = rp_attention_check(context, "attention", call, &l);
     if (status != RP_OK)
         return status;
-    call->out[0] = (rp_tensor_info){RP_F32, RP_SHAPE(l.batch, l.queries, l.o_stride)};
+    call->out[0] = (rp_tensor_info){call->in[Q].dtype, RP_SHAPE(l.batch, l.queries, l.o_stride)};
     call->out[1] = (rp_tensor_info){RP_F32, RP_SHAPE(l.batch, l.heads, l.queries)};
     call->out_count = 2;
     if (rp_shape_count(call->out[0].shape) < 0 || rp_shape_count(call->out[1].shape) < 0)

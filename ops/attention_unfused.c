@@ -8,6 +8,7 @@
  * most once, in a fixed order, and no separate addition runs.
  *
  * Messages speak of attention_unfused, which is what the caller recorded. */
+#include "define.h"
 #include "product.h"
 
 static int64_t product_flops(const rp_tensor_info *scores, int64_t size) {
@@ -39,7 +40,8 @@ static rp_status infer_scores(rp_context *context, rp_op_call *call) {
         status = rp_product_check_blas(context, "attention_unfused", "the number of keys", l.keys);
     if (status != RP_OK)
         return status;
-    call->out[0] = (rp_tensor_info){RP_F32, RP_SHAPE(l.batch, l.heads, l.queries, l.keys)};
+    call->out[0] =
+        (rp_tensor_info){call->in[0].dtype, RP_SHAPE(l.batch, l.heads, l.queries, l.keys)};
     call->out_count = 1;
     int64_t bytes = 0;
     if (!rp_checked_multiply(rp_shape_count(call->out[0].shape), sizeof(float), &bytes))
@@ -92,9 +94,9 @@ static rp_status infer_values(rp_context *context, rp_op_call *call) {
     const int64_t heads = params->attention.heads, kv_heads = rp_attention_kv_heads(params);
     rp_status status = rp_attention_check_params(context, "attention_unfused", params);
     if (status == RP_OK)
-        status = rp_product_check_f32(context, "attention_unfused", "p", p);
+        status = rp_check_floating(context, "attention_unfused", "p", p, p);
     if (status == RP_OK)
-        status = rp_product_check_f32(context, "attention_unfused", "v", v);
+        status = rp_check_floating(context, "attention_unfused", "v", v, p);
     if (status != RP_OK)
         return status;
     const bool packed = params->attention.packed;
@@ -111,7 +113,7 @@ static rp_status infer_values(rp_context *context, rp_op_call *call) {
                        (long long)heads, (long long)parts);
     const int64_t size = rp_attention_size_of_kv(params, v);
     call->out[0] =
-        (rp_tensor_info){RP_F32, RP_SHAPE(p->shape.dims[0], p->shape.dims[2], heads * size)};
+        (rp_tensor_info){p->dtype, RP_SHAPE(p->shape.dims[0], p->shape.dims[2], heads * size)};
     call->out_count = 1;
     if (rp_shape_count(call->out[0].shape) < 0)
         return rp_fail(context, RP_BAD_SHAPE,

@@ -7,7 +7,7 @@ static rp_status cross_entropy_infer(rp_context *context, rp_op_call *call) {
     char logits_text[RP_SHAPE_TEXT], targets_text[RP_SHAPE_TEXT];
     RP_TRY(rp_check_in_count(context, op, call, 2));
     const rp_tensor_info *logits = &call->in[0], *targets = &call->in[1];
-    RP_TRY(rp_check_dtype(context, op, "logits", logits, RP_F32));
+    RP_TRY(rp_check_floating(context, op, "logits", logits, logits));
     RP_TRY(rp_check_dtype(context, op, "targets", targets, RP_I32));
     RP_TRY(rp_check_rank(context, op, "logits", logits, 1));
     rp_shape rows = logits->shape;

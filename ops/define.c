@@ -23,6 +23,22 @@ rp_status rp_check_dtype(rp_context *context, const char *op, const char *slot,
                    rp_tensor_text(info, text), rp_dtype_name(wanted));
 }
 
+rp_status rp_check_floating(rp_context *context, const char *op, const char *slot,
+                            const rp_tensor_info *info, const rp_tensor_info *first) {
+    char text[RP_SHAPE_TEXT];
+    if (rp_is_floating(info->dtype) && (first == info || info->dtype == first->dtype))
+        return RP_OK;
+    if (info->dtype == RP_NO_DTYPE)
+        return rp_fail(context, RP_INVALID_ARGUMENT, "%s: %s is absent, f32 or bf16 is needed", op,
+                       slot);
+    if (!rp_is_floating(info->dtype))
+        return rp_fail(context, RP_BAD_DTYPE, "%s: %s is %s, f32 or bf16 is needed", op, slot,
+                       rp_tensor_text(info, text));
+    return rp_fail(context, RP_BAD_DTYPE,
+                   "%s: %s is %s, but an input before it %s: one type is needed", op, slot,
+                   rp_tensor_text(info, text), rp_dtype_name(first->dtype));
+}
+
 rp_status rp_check_rank(rp_context *context, const char *op, const char *slot,
                         const rp_tensor_info *info, int least) {
     char text[RP_SHAPE_TEXT];
@@ -67,7 +83,7 @@ rp_status rp_set_output(rp_context *context, const char *op, rp_op_call *call,
 
 rp_status rp_infer_unary(rp_context *context, const char *op, rp_op_call *call) {
     RP_TRY(rp_check_in_count(context, op, call, 1));
-    RP_TRY(rp_check_dtype(context, op, "x", &call->in[0], RP_F32));
+    RP_TRY(rp_check_floating(context, op, "x", &call->in[0], &call->in[0]));
     return rp_set_output(context, op, call, call->in[0]);
 }
 
@@ -83,8 +99,8 @@ static bool is_suffix(rp_shape a, rp_shape b) {
 rp_status rp_infer_suffix(rp_context *context, const char *op, rp_op_call *call) {
     char a[RP_SHAPE_TEXT], b[RP_SHAPE_TEXT];
     RP_TRY(rp_check_in_count(context, op, call, 2));
-    RP_TRY(rp_check_dtype(context, op, "a", &call->in[0], RP_F32));
-    RP_TRY(rp_check_dtype(context, op, "b", &call->in[1], RP_F32));
+    RP_TRY(rp_check_floating(context, op, "a", &call->in[0], &call->in[0]));
+    RP_TRY(rp_check_floating(context, op, "b", &call->in[1], &call->in[0]));
     if (!is_suffix(call->in[0].shape, call->in[1].shape))
         return rp_fail(context, RP_BAD_SHAPE,
                        "%s: a is %s, b is %s; the last dimensions of a must be those of b", op,

@@ -21,6 +21,11 @@ rp_status rp_check_in_count(rp_context *context, const char *op, const rp_op_cal
 rp_status rp_check_dtype(rp_context *context, const char *op, const char *slot,
                          const rp_tensor_info *info, rp_dtype wanted);
 
+/* The slot is present and of a floating type: that of `first`, the first floating input of the
+ * call, or any if it is the first one itself. */
+rp_status rp_check_floating(rp_context *context, const char *op, const char *slot,
+                            const rp_tensor_info *info, const rp_tensor_info *first);
+
 /* The shape has at least this many dimensions. */
 rp_status rp_check_rank(rp_context *context, const char *op, const char *slot,
                         const rp_tensor_info *info, int least);
@@ -41,10 +46,10 @@ static inline int rp_axis(rp_shape shape, int dimension) {
 /* Makes `info` the only output, if its bytes fit 63 bits. */
 rp_status rp_set_output(rp_context *context, const char *op, rp_op_call *call, rp_tensor_info info);
 
-/* One f32 input, one output of the same shape. */
+/* One floating input, one output of the same type and shape. */
 rp_status rp_infer_unary(rp_context *context, const char *op, rp_op_call *call);
 
-/* Two f32 inputs a [..., shape of b], one output of the shape of a. */
+/* Two floating inputs a [..., shape of b], one output like a. */
 rp_status rp_infer_suffix(rp_context *context, const char *op, rp_op_call *call);
 
 /* Emits `op` with one output: the gradient of forward input `input`. */

@@ -6,7 +6,7 @@ static rp_status embedding_infer(rp_context *context, rp_op_call *call) {
     char text[RP_SHAPE_TEXT];
     RP_TRY(rp_check_in_count(context, "embedding", call, 2));
     const rp_tensor_info *table = &call->in[0], *ids = &call->in[1];
-    RP_TRY(rp_check_dtype(context, "embedding", "table", table, RP_F32));
+    RP_TRY(rp_check_floating(context, "embedding", "table", table, table));
     RP_TRY(rp_check_dtype(context, "embedding", "ids", ids, RP_I32));
     if (table->shape.rank != 2)
         return rp_fail(context, RP_BAD_SHAPE, "embedding: table is %s, [rows, width] is needed",
@@ -14,7 +14,7 @@ static rp_status embedding_infer(rp_context *context, rp_op_call *call) {
     if (ids->shape.rank >= RP_MAX_RANK)
         return rp_fail(context, RP_BAD_SHAPE, "embedding: ids is %s, at most %d dimensions fit",
                        rp_tensor_text(ids, text), RP_MAX_RANK - 1);
-    rp_tensor_info y = {RP_F32, ids->shape};
+    rp_tensor_info y = {table->dtype, ids->shape};
     y.shape.dims[y.shape.rank++] = table->shape.dims[1];
     return rp_set_output(context, "embedding", call, y);
 }

@@ -8,13 +8,13 @@ static rp_status layernorm_infer(rp_context *context, rp_op_call *call) {
     const char *op = "layernorm";
     RP_TRY(rp_check_in_count(context, op, call, 3));
     const rp_tensor_info *x = &call->in[0], *weight = &call->in[1], *bias = &call->in[2];
-    RP_TRY(rp_check_dtype(context, op, "x", x, RP_F32));
+    RP_TRY(rp_check_floating(context, op, "x", x, x));
     RP_TRY(rp_check_rank(context, op, "x", x, 1));
     const int64_t width = rp_row_length(x->shape);
-    RP_TRY(rp_check_dtype(context, op, "weight", weight, RP_F32));
+    RP_TRY(rp_check_floating(context, op, "weight", weight, x));
     RP_TRY(rp_check_vector(context, op, "weight", weight, width));
     if (bias->dtype != RP_NO_DTYPE) {
-        RP_TRY(rp_check_dtype(context, op, "bias", bias, RP_F32));
+        RP_TRY(rp_check_floating(context, op, "bias", bias, x));
         RP_TRY(rp_check_vector(context, op, "bias", bias, width));
     }
     if (!(call->params->layernorm.eps >= 0.0f))

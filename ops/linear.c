@@ -1,4 +1,5 @@
 /* linear: y = x weight + bias, and its two gradients. */
+#include "define.h"
 #include "product.h"
 
 /* What in and out are called in weight [in, out] or [out, in]. */
@@ -35,7 +36,8 @@ static rp_status check_types(rp_context *context, const rp_op_call *call) {
     for (size_t i = 0; i < 3; i++) {
         if (!rp_slot_present(call->in, call->in_count, i))
             continue;
-        const rp_status status = rp_product_check_f32(context, "linear", names[i], &call->in[i]);
+        const rp_status status =
+            rp_check_floating(context, "linear", names[i], &call->in[i], &call->in[0]);
         if (status != RP_OK)
             return status;
     }

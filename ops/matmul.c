@@ -1,4 +1,5 @@
 /* matmul: C = op(A) op(B), batched. Its gradients are products of the same kind. */
+#include "define.h"
 #include "product.h"
 
 /* Rows and columns of op(tensor). */
@@ -24,7 +25,8 @@ static rp_status check_types(rp_context *context, const rp_op_call *call) {
     for (size_t i = 0; i < 2; i++) {
         if (!rp_slot_present(call->in, call->in_count, i))
             return rp_fail(context, RP_INVALID_ARGUMENT, "matmul: %s is missing", names[i]);
-        const rp_status status = rp_product_check_f32(context, "matmul", names[i], &call->in[i]);
+        const rp_status status =
+            rp_check_floating(context, "matmul", names[i], &call->in[i], &call->in[0]);
         if (status != RP_OK)
             return status;
     }

@@ -2,6 +2,12 @@
  * backend (rp_kernel). ops/ knows neither tape nor planner: definitions talk to the differentiator
  * through rp_vjp. Kernels of CUDA include this header as C++.
  *
+ * Storage is f32 or bf16: one type for all floating inputs of a call, and for its outputs. Always
+ * f32 are the statistics of layernorm, attention and cross entropy, and what reduces to a scalar (a
+ * loss, a sum). Gradients have the type of what they belong to, but for the f32 gradient of a bf16
+ * parameter in which micro-batches add up: so a backward kernel takes outputs of either type beside
+ * bf16 inputs. Sums are made in f32 or wider, and rounded once, to nearest even.
+ *
  * All tensors are row-major and contiguous. A slot that is absent (an optional input, an output
  * that nobody wants) has dtype RP_NO_DTYPE, a NULL pointer and the value RP_NONE; it keeps its
  * place. */
@@ -47,6 +53,9 @@ typedef union rp_op_params {
         uint32_t stream;
     } dropout;
     struct {
+        rp_dtype dtype;
+    } cast;
+    struct {
         float eps;
     } layernorm;
     struct {
@@ -82,11 +91,14 @@ typedef union rp_op_params {
         int64_t offset_bytes;
         rp_shape shape;
     } view;
-    /* Of step t: correction1 = 1 - beta1^t, correction2 = 1 - beta2^t. sgd reads lr, weight_decay
-     * and gradient_scale */
+    /* Of step t: correction1 = 1 - beta1^t, correction2 = 1 - beta2^t. sgd reads lr and
+     * weight_decay */
     struct {
-        float lr, beta1, beta2, eps, weight_decay, correction1, correction2, gradient_scale;
+        float lr, beta1, beta2, eps, weight_decay, correction1, correction2;
     } adamw, sgd;
+    struct {
+        float most;
+    } clip_scale;
     rp_custom_params custom;
 } rp_op_params;
 
@@ -202,6 +214,9 @@ int64_t rp_op_flops(rp_op op, const rp_op_call *call);
 
 /* Bytes of scratch by the definition: what the CPU's kernel takes. */
 int64_t rp_op_workspace(rp_op op, const rp_op_call *call);
+
+/* f32 or bf16. */
+bool rp_is_floating(rp_dtype dtype);
 
 /* ---- Shapes in words ------------------------------------------------------------------------- */
 

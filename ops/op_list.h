@@ -20,6 +20,7 @@
     X(RP_OP_SILU, silu)                                                                            \
     X(RP_OP_SILU_BACKWARD, silu_backward)                                                          \
     X(RP_OP_DROPOUT, dropout) /* its own backward: the same mask on the gradient */                \
+    X(RP_OP_CAST, cast)       /* f32 <-> bf16 */                                                   \
     /* rows and reductions */                                                                      \
     X(RP_OP_EMBEDDING, embedding)                                                                  \
     X(RP_OP_EMBEDDING_BACKWARD, embedding_backward)                                                \
@@ -53,6 +54,7 @@
     X(RP_OP_ADAMW, adamw)                                                                          \
     X(RP_OP_SGD, sgd)                                                                              \
     X(RP_OP_SUM_SQUARES, sum_squares)                                                              \
+    X(RP_OP_CLIP_SCALE, clip_scale)                                                                \
     /* the caller's */                                                                             \
     X(RP_OP_CUSTOM, custom)                                                                        \
     X(RP_OP_CUSTOM_BACKWARD, custom_backward)

@@ -49,6 +49,10 @@ int64_t rp_op_workspace(rp_op op, const rp_op_call *call) {
     return defs[op]->workspace != NULL ? defs[op]->workspace(call) : 0;
 }
 
+bool rp_is_floating(rp_dtype dtype) {
+    return dtype == RP_F32 || dtype == RP_BF16;
+}
+
 const char *rp_tensor_text(const rp_tensor_info *info, char text[RP_SHAPE_TEXT]) {
     if (info->dtype == RP_NO_DTYPE) {
         snprintf(text, RP_SHAPE_TEXT, "absent");

@@ -3,14 +3,7 @@
 
 #include <limits.h>
 
-rp_status rp_product_check_f32(rp_context *context, const char *op, const char *name,
-                               const rp_tensor_info *info) {
-    char text[RP_SHAPE_TEXT];
-    if (info->dtype == RP_F32)
-        return RP_OK;
-    return rp_fail(context, RP_BAD_DTYPE, "%s: %s is %s, f32 was expected", op, name,
-                   rp_tensor_text(info, text));
-}
+#include "define.h"
 
 rp_status rp_product_check_blas(rp_context *context, const char *op, const char *what,
                                 int64_t size) {
@@ -43,9 +36,9 @@ rp_status rp_attention_check_params(rp_context *context, const char *op,
 
 /* One of q, k, v, packed: [batch, rows, width], width a multiple of `parts`. */
 static rp_status check_tensor(rp_context *context, const char *op, const char *name,
-                              const rp_tensor_info *info, int64_t parts) {
+                              const rp_tensor_info *info, const rp_tensor_info *q, int64_t parts) {
     char text[RP_SHAPE_TEXT];
-    const rp_status status = rp_product_check_f32(context, op, name, info);
+    const rp_status status = rp_check_floating(context, op, name, info, q);
     if (status != RP_OK)
         return status;
     if (info->shape.rank != 3)
@@ -64,7 +57,7 @@ static rp_status check_kv(rp_context *context, const char *op, const char *name,
                           const rp_tensor_info *k, const rp_op_params *params) {
     char kv_text[RP_SHAPE_TEXT], other[RP_SHAPE_TEXT];
     const int64_t kv_heads = rp_attention_kv_heads(params);
-    const rp_status status = check_tensor(context, op, name, kv, kv_heads);
+    const rp_status status = check_tensor(context, op, name, kv, q, kv_heads);
     if (status != RP_OK)
         return status;
     const int64_t width = q->shape.dims[2] / params->attention.heads * kv_heads;
@@ -97,7 +90,7 @@ rp_status rp_attention_check(rp_context *context, const char *op, const rp_op_ca
     const rp_tensor_info *q = &call->in[0];
     const int64_t parts = packed ? params->attention.heads + 2 * rp_attention_kv_heads(params)
                                  : params->attention.heads;
-    status = check_tensor(context, op, packed ? "packed q, k, v" : "q", q, parts);
+    status = check_tensor(context, op, packed ? "packed q, k, v" : "q", q, q, parts);
     for (size_t i = 1; i < call->in_count && status == RP_OK && !packed; i++)
         status = check_kv(context, op, i == 1 ? "k" : "v", &call->in[i], q, &call->in[1], params);
     if (status == RP_OK)

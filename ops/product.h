@@ -109,10 +109,6 @@ enum { RP_ATTENTION_TILES = 2, RP_ATTENTION_BACKWARD_TILES = 3 };
 
 /* ---- Checks of recording (product.c) --------------------------------------------------------- */
 
-/* RP_OK, or a message that names op and tensor. */
-rp_status rp_product_check_f32(rp_context *context, const char *op, const char *name,
-                               const rp_tensor_info *info);
-
 /* The BLAS counts rows, columns and strides in 32 bits. */
 rp_status rp_product_check_blas(rp_context *context, const char *op, const char *what,
                                 int64_t size);

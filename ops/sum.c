@@ -4,7 +4,7 @@
 
 static rp_status sum_infer(rp_context *context, rp_op_call *call) {
     RP_TRY(rp_infer_unary(context, "sum", call));
-    call->out[0].shape = RP_SCALAR;
+    call->out[0] = (rp_tensor_info){RP_F32, RP_SCALAR};
     return RP_OK;
 }
 

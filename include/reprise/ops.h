@@ -2,9 +2,10 @@
  *
  * Each entry gives: the formula; shapes and data types; what backward reads (what a plan must keep
  * or recompute); the cost of forward. Letters: B batch, T sequence, C width, H heads, D = C / H, V
- * vocabulary, N = all leading dimensions multiplied. Storage is f32 unless said otherwise; sums are
- * made in f32 or wider. "..." is any number of dimensions. All return the tensor 0 and set the
- * tape's status when the arguments do not fit (tape.h).
+ * vocabulary, N = all leading dimensions multiplied. Storage is f32 or bf16, one type for all
+ * floating inputs of an op, and its output has that type unless said otherwise; sums are made in
+ * f32 or wider and rounded once, to nearest even. "..." is any number of dimensions. All return the
+ * tensor 0 and set the tape's status when the arguments do not fit (tape.h).
  */
 #ifndef REPRISE_OPS_H
 #define REPRISE_OPS_H
@@ -43,6 +44,10 @@ RP_API rp_tensor rp_silu(rp_tape *tape, rp_tensor x);
  * that evaluates (executor.h) takes p as 0. Recorded with p = 0 it is x itself, and no op. */
 RP_API rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p);
 
+/* x as f32 or as bf16, rounded to nearest even (a NaN stays one): x itself, and no op, where it has
+ * that type. Backward reads nothing: the gradient is cast back. */
+RP_API rp_tensor rp_cast(rp_tape *tape, rp_tensor x, rp_dtype dtype);
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* table [V, C], ids [...] i32 -> [..., C]: row ids[i] of the table. Ids must lie in [0, V); an id
@@ -67,13 +72,14 @@ typedef enum rp_reduction {
     RP_REDUCE_SUM
 } rp_reduction;
 
-/* -log softmax(logits)[target], reduced to a scalar. logits [..., V], targets [...] i32; rows whose
- * target is `ignore_index` (-100 by custom) or lies outside [0, V) count nothing and get gradient
- * 0. Backward reads logits, targets and 4 bytes a row (log-sum-exp), never probabilities. */
+/* -log softmax(logits)[target], reduced to a scalar, an f32. logits [..., V], targets [...] i32;
+ * rows whose target is `ignore_index` (-100 by custom) or lies outside [0, V) count nothing and get
+ * gradient 0. Backward reads logits, targets and 4 bytes a row (log-sum-exp), never
+ * probabilities. */
 RP_API rp_tensor rp_cross_entropy(rp_tape *tape, rp_tensor logits, rp_tensor targets,
                                   int32_t ignore_index, rp_reduction reduction);
 
-/* The sum or the mean of all elements, a scalar. Backward reads nothing. */
+/* The sum or the mean of all elements, an f32 scalar. Backward reads nothing. */
 RP_API rp_tensor rp_sum(rp_tape *tape, rp_tensor x);
 RP_API rp_tensor rp_mean(rp_tape *tape, rp_tensor x);
 

@@ -8,6 +8,7 @@
 #ifndef REPRISE_OPS_CPU_LOOPS_H
 #define REPRISE_OPS_CPU_LOOPS_H
 
+#include "bf16.h"
 #include "define.h"
 #include "kernel.h"
 
@@ -42,6 +43,56 @@ static inline void rp_for_each(const rp_launch *launch, int64_t n, int64_t eleme
 static inline const void *rp_accumulated(const rp_launch *launch, size_t k) {
     return launch->accumulate != NULL ? launch->accumulate[k] : NULL;
 }
+
+/* Slots as arrays of either type; absent where the call has none. What is added to an output has
+ * its type. */
+static inline rp_source rp_launch_source(const rp_launch *launch, size_t i) {
+    if (i >= launch->call.in_count)
+        return (rp_source){NULL, false};
+    return (rp_source){launch->in[i], launch->call.in[i].dtype == RP_BF16};
+}
+
+static inline rp_target rp_launch_target(const rp_launch *launch, size_t k) {
+    if (k >= launch->call.out_count)
+        return (rp_target){NULL, false};
+    return (rp_target){launch->out[k], launch->call.out[k].dtype == RP_BF16};
+}
+
+static inline rp_source rp_launch_sum(const rp_launch *launch, size_t k) {
+    if (k >= launch->call.out_count)
+        return (rp_source){NULL, false};
+    return (rp_source){rp_accumulated(launch, k), launch->call.out[k].dtype == RP_BF16};
+}
+
+/* RP_UNSUPPORTED unless all inputs and outputs are f32, bf16 or absent. */
+static inline rp_status rp_require_floating(const rp_launch *launch) {
+    for (size_t i = 0; i < launch->call.in_count; i++)
+        if (launch->call.in[i].dtype != RP_NO_DTYPE && !rp_is_floating(launch->call.in[i].dtype))
+            return RP_UNSUPPORTED;
+    for (size_t k = 0; k < launch->call.out_count; k++)
+        if (launch->call.out[k].dtype != RP_NO_DTYPE && !rp_is_floating(launch->call.out[k].dtype))
+            return RP_UNSUPPORTED;
+    return RP_OK;
+}
+
+/* Elements [begin, begin + count) of all tensors that have as many elements as the first output, as
+ * floats; NULL where a slot is absent or has another number of elements. `sum`: of what is added to
+ * output 0, or NULL. */
+enum { RP_SPAN_IN = 6, RP_SPAN_OUT = 4 };
+
+typedef struct rp_span {
+    const rp_launch *launch;
+    int64_t begin, count;
+    const float *in[RP_SPAN_IN], *sum;
+    float *out[RP_SPAN_OUT];
+} rp_span;
+
+typedef void (*rp_span_body)(const rp_span *span);
+
+/* Elementwise: calls `body` for all spans of the call's tensors, in chunks, or in parts of them
+ * where something is stored as bf16. A body reads element i of everything before it writes element
+ * i. RP_UNSUPPORTED if there is something else than f32 and bf16. */
+rp_status RP_CPU(for_spans)(const rp_launch *launch, rp_span_body body);
 
 /* f32 is what there is a kernel for today. */
 static inline bool rp_all_f32(const rp_tensor_info *infos, size_t count) {

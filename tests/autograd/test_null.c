@@ -221,6 +221,7 @@ static void test_recording_on_null_gives_no_tensor(void) {
         {"silu", rp_silu(NULL, x)},
         {"dropout", rp_dropout(NULL, x, 0.5f)},
         {"dropout of 0", rp_dropout(NULL, x, 0.0f)},
+        {"cast", rp_cast(NULL, x, RP_BF16)},
         {"embedding", rp_embedding(NULL, x, x)},
         {"layernorm", rp_layernorm(NULL, x, x, x, 1e-5f)},
         {"softmax", rp_softmax(NULL, x, false)},

@@ -317,6 +317,23 @@ static void test_dropout_of_nothing_is_its_input(void) {
     close_tape();
 }
 
+static void test_cast_to_the_same_type_is_its_input(void) {
+    open_tape();
+    RP_CHECK_EQUAL(rp_cast(tape, x, RP_F32).id, x.id);
+    const rp_tensor narrow = rp_cast(tape, x, RP_BF16);
+    RP_CHECK_EQUAL(rp_tensor_get_info(tape, narrow).dtype, RP_BF16);
+    RP_CHECK_EQUAL(rp_cast(tape, narrow, RP_BF16).id, narrow.id);
+    RP_CHECK_OK(context, rp_tape_status(tape));
+    RP_CHECK_EQUAL(rp_add(tape, x, narrow).id, 0);
+    RP_CHECK_STATUS(context, rp_tape_status(tape), RP_BAD_DTYPE);
+    RP_CHECK_MESSAGE(context, "f32: one type is needed");
+    close_tape();
+    open_tape();
+    RP_CHECK_EQUAL(rp_cast(tape, x, RP_I32).id, 0);
+    RP_CHECK_MESSAGE(context, "cast: to i32");
+    close_tape();
+}
+
 /* ME-18: a shape that has no size is refused where it is made. */
 static void test_ME_18_sizes_beyond_63_bits_are_refused(void) {
     open_tape();
@@ -538,6 +555,7 @@ static const rp_test tests[] = {
     RP_TEST(test_ids_are_no_numbers),
     RP_TEST(test_losses_are_f32),
     RP_TEST(test_dropout_of_nothing_is_its_input),
+    RP_TEST(test_cast_to_the_same_type_is_its_input),
     RP_TEST(test_ME_18_sizes_beyond_63_bits_are_refused),
     RP_TEST(test_names_blocks_and_marks_reach_the_graph),
     RP_TEST(test_recording_without_memory_is_a_status),

@@ -75,7 +75,7 @@ typedef struct row {
     }
 #define UPDATE                                                                                     \
     {                                                                                              \
-        .adamw = { 1e-3f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1.0f }                          \
+        .adamw = { 1e-3f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f }                                \
     }
 
 static const row rows[] = {

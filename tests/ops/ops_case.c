@@ -34,6 +34,40 @@ size_t ops_bytes(const rp_tensor_info *info) {
     return (size_t)ops_count(info) * rp_dtype_bytes(info->dtype);
 }
 
+/* 8 significant bits, fewer below 2^-126. */
+double ops_round_bf16(double value) {
+    int exponent = 0;
+    if (value == 0.0 || !isfinite(value))
+        return value;
+    frexp(value, &exponent);
+    const int last = (exponent < -125 ? -125 : exponent) - 8;
+    const double rounded = ldexp(rint(ldexp(value, -last)), last);
+    return fabs(rounded) < 0x1p128 ? rounded : copysign((double)INFINITY, value);
+}
+
+double ops_element(const rp_tensor_info *info, const void *data, int64_t i) {
+    if (info->dtype == RP_I32)
+        return (double)((const int32_t *)data)[i];
+    if (info->dtype == RP_F32)
+        return (double)((const float *)data)[i];
+    const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+void ops_set(const rp_tensor_info *info, void *data, int64_t i, double value) {
+    const float x = (float)(info->dtype == RP_BF16 ? ops_round_bf16(value) : value);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (info->dtype == RP_I32)
+        ((int32_t *)data)[i] = (int32_t)value;
+    else if (info->dtype == RP_F32)
+        ((float *)data)[i] = x;
+    else
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+}
+
 static void *make(size_t count, size_t size) {
     void *block = calloc(count + 1, size);
     RP_REQUIRE(block != NULL, "no room for %zu elements", count);

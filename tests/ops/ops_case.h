@@ -21,6 +21,10 @@
 
 enum { OPS_MAX_IN = 8 };
 
+/* What storing a value v as bf16 may add to an error of tolerance (1 + |v|): twice what rounding
+ * to nearest does. */
+#define OPS_BF16_ERROR 0x1p-8
+
 /* Forward in double. in[i] are the inputs (ids too, as doubles), NULL where absent; out[k] all
  * outputs that infer gave, to be filled. */
 typedef void (*ops_reference)(const rp_op_call *call, const double *const *in, double *const *out);
@@ -42,10 +46,18 @@ struct ops_case {
     bool bits_vary; /* with threads and alignment: a BLAS is inside. Then the tolerance counts */
 };
 
-/* f32 [..], i32 [..] */
+/* f32 [..], bf16 [..], i32 [..] */
 #define OPS_F32(...)                                                                               \
     {                                                                                              \
         RP_F32, {                                                                                  \
+            (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {                           \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define OPS_BF16(...)                                                                              \
+    {                                                                                              \
+        RP_BF16, {                                                                                 \
             (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {                           \
                 __VA_ARGS__                                                                        \
             }                                                                                      \
@@ -125,5 +137,11 @@ double ops_random_uniform(ops_random *random);
 
 int64_t ops_count(const rp_tensor_info *info); /* elements; 0 if absent */
 size_t ops_bytes(const rp_tensor_info *info);
+
+/* Element i of a tensor; and the number that is stored for a value: the nearest one of the type, of
+ * two equally near ones the even one. */
+double ops_element(const rp_tensor_info *info, const void *data, int64_t i);
+void ops_set(const rp_tensor_info *info, void *data, int64_t i, double value);
+double ops_round_bf16(double value);
 
 #endif

@@ -72,9 +72,13 @@ typedef struct bench {
 } bench;
 
 /* Accumulated gradients begin as small multiples of 1/8: exact, and not all alike. */
-static void fill_sum(float *sum, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        sum[i] = (float)(i % 17 - 8) * 0.125f;
+static double sum_at(int64_t i) {
+    return (double)(i % 17 - 8) * 0.125;
+}
+
+static void fill_sum(const rp_tensor_info *info, void *sum) {
+    for (int64_t i = 0; i < ops_count(info); i++)
+        ops_set(info, sum, i, sum_at(i));
 }
 
 static size_t round_up(size_t bytes) {
@@ -106,9 +110,9 @@ static void bench_make(bench *b, const ops_launch *launch, const variant *v) {
     if (v->accumulate >= 0) {
         const rp_tensor_info *info = &launch->call.out[v->accumulate];
         b->sum = buffer_make(ops_bytes(info), v->offset);
-        fill_sum((float *)b->sum.data, ops_count(info));
+        fill_sum(info, b->sum.data);
         if (v->on_the_output)
-            fill_sum(b->out_at[v->accumulate], ops_count(info));
+            fill_sum(info, b->out_at[v->accumulate]);
     }
     b->workspace = buffer_make_workspace(def, &launch->call);
 }
@@ -162,9 +166,9 @@ static void bench_check_memory(const bench *b, const ops_launch *launch, const v
     RP_CHECK(buffer_is_intact(&b->workspace), "%s, %s: wrote around the workspace", launch->name,
              v->name);
     if (b->sum.block != NULL && !v->on_the_output) {
-        float *as_was = malloc(b->sum.bytes + 1);
+        void *as_was = malloc(b->sum.bytes + 1);
         RP_REQUIRE(as_was != NULL, "no room");
-        fill_sum(as_was, (int64_t)(b->sum.bytes / sizeof(float)));
+        fill_sum(&launch->call.out[v->accumulate], as_was);
         RP_CHECK(buffer_is_intact(&b->sum) && memcmp(as_was, b->sum.data, b->sum.bytes) == 0,
                  "%s, %s: what is accumulated changed", launch->name, v->name);
         free(as_was);
@@ -172,11 +176,6 @@ static void bench_check_memory(const bench *b, const ops_launch *launch, const v
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
-
-static double element(const rp_tensor_info *info, const void *data, int64_t i) {
-    return info->dtype == RP_I32 ? (double)((const int32_t *)data)[i]
-                                 : (double)((const float *)data)[i];
-}
 
 static bool is_near(double got, double want, double tolerance) {
     if (isnan(want) || isinf(want))
@@ -187,26 +186,24 @@ static bool is_near(double got, double want, double tolerance) {
 static void check_values(const char *name, const char *variant_name, const ops_launch *launch,
                          size_t k, const void *got, const double *want) {
     const rp_tensor_info *info = &launch->call.out[k];
+    const double tolerance = launch->tolerance + (info->dtype == RP_BF16 ? OPS_BF16_ERROR : 0.0);
     int64_t i = 0;
-    while (i < ops_count(info) && is_near(element(info, got, i), want[i], launch->tolerance))
+    while (i < ops_count(info) && is_near(ops_element(info, got, i), want[i], tolerance))
         i++;
     if (i == ops_count(info))
         RP_CHECK(true, "all near");
     else
         RP_CHECK(false, "%s, %s: output %zu, element %lld is %.9g, not %.9g (tolerance %g)", name,
-                 variant_name, k, (long long)i, element(info, got, i), want[i], launch->tolerance);
+                 variant_name, k, (long long)i, ops_element(info, got, i), want[i], tolerance);
 }
 
 /* The result of the first run, widened; plus what is accumulated on output `sum_of`. */
 static double *widen(const rp_tensor_info *info, const void *data, bool accumulated) {
     const int64_t count = ops_count(info);
     double *wide = malloc((size_t)(count + 1) * sizeof *wide);
-    float *sum = malloc((size_t)(count + 1) * sizeof *sum);
-    RP_REQUIRE(wide != NULL && sum != NULL, "no room");
-    fill_sum(sum, count);
+    RP_REQUIRE(wide != NULL, "no room");
     for (int64_t i = 0; i < count; i++)
-        wide[i] = element(info, data, i) + (accumulated ? (double)sum[i] : 0.0);
-    free(sum);
+        wide[i] = ops_element(info, data, i) + (accumulated ? sum_at(i) : 0.0);
     return wide;
 }
 

@@ -1,6 +1,7 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(attention)
 RP_SUITE_ROW(backend)
+RP_SUITE_ROW(cast)
 RP_SUITE_ROW(custom)
 RP_SUITE_ROW(dropout)
 RP_SUITE_ROW(elementwise)

@@ -17,90 +17,175 @@ static const rp_op_params params = {.adamw = {.lr = 0.01f,
                                               .eps = 1e-6f,
                                               .weight_decay = 0.1f,
                                               .correction1 = 0.271f,
-                                              .correction2 = 0.029701f,
-                                              .gradient_scale = 0.5f}};
+                                              .correction2 = 0.029701f}};
 
-/* From the formulas of executor.h. */
-static void adamw_in_double(const float *const in[4], double *const out[3], int64_t i) {
+/* From the formulas of executor.h; in[0] is what is updated, in[5] the scale. */
+static void adamw_in_double(const double *const in[6], double *const out[4], int64_t i) {
     const double lr = (double)params.adamw.lr, b1 = (double)params.adamw.beta1,
                  b2 = (double)params.adamw.beta2;
-    const double g = (double)params.adamw.gradient_scale * (double)in[1][i];
-    const double m = b1 * (double)in[2][i] + (1.0 - b1) * g;
-    const double v = b2 * (double)in[3][i] + (1.0 - b2) * g * g;
-    const double p = (double)in[0][i] * (1.0 - lr * (double)params.adamw.weight_decay);
+    const double g = in[5][0] * in[1][i];
+    const double m = b1 * in[2][i] + (1.0 - b1) * g;
+    const double v = b2 * in[3][i] + (1.0 - b2) * g * g;
+    const double p = in[0][i] * (1.0 - lr * (double)params.adamw.weight_decay);
     out[0][i] = p - lr * (m / (double)params.adamw.correction1) /
                         (sqrt(v / (double)params.adamw.correction2) + (double)params.adamw.eps);
     out[1][i] = m;
     out[2][i] = v;
 }
 
-static void sgd_in_double(const float *const in[4], double *const out[3], int64_t i) {
-    const double g = (double)params.sgd.gradient_scale * (double)in[1][i];
-    const double p = (double)in[0][i];
+static void sgd_in_double(const double *const in[6], double *const out[4], int64_t i) {
+    const double g = in[5][0] * in[1][i];
+    const double p = in[0][i];
     out[0][i] = p - (double)params.sgd.lr * (g + (double)params.sgd.weight_decay * p);
 }
 
+/* One way to call an optimizer: absent slots have no type. */
 typedef struct optimizer {
     const char *name;
     rp_op op;
     size_t in_count, out_count;
-    void (*in_double)(const float *const in[4], double *const out[3], int64_t i);
+    rp_dtype in[6], out[4];
+    size_t master, scale; /* slots of the inputs */
+    void (*in_double)(const double *const in[6], double *const out[4], int64_t i);
 } optimizer;
 
-static void check_optimizer(const rp_kernel *kernels, const char *set, const optimizer *o,
-                            int64_t n) {
-    const size_t room = (size_t)n + 1;
-    float *in[4], *out[3];
-    double *want[3];
-    char name[64];
-    snprintf(name, sizeof name, "%s [%d] (%s)", o->name, (int)n, set);
+typedef struct data {
+    rp_tensor_info in_infos[6], out_infos[4];
+    void *in[6], *out[4];
+    double *wide[6], *want[4];
+} data;
+
+static void *room_for(int64_t count) {
+    double *room = malloc((size_t)(count + 1) * sizeof *room);
+    RP_REQUIRE(room != NULL, "no room");
+    return room;
+}
+
+static data data_make(const optimizer *o, int64_t n) {
+    data d = {.in_infos = {OPS_ABSENT}};
     ops_random random = ops_random_seed(o->name, (uint64_t)n);
-    for (int s = 0; s < 4; s++) {
-        in[s] = malloc(room * sizeof *in[s]);
-        RP_REQUIRE(in[s] != NULL, "no room");
-        for (int64_t i = 0; i < n; i++)
-            in[s][i] = (float)((s == 3 ? 0.0 : -1.0) + 2.0 * ops_random_uniform(&random));
+    for (size_t s = 0; s < o->in_count; s++) {
+        const int64_t count = s == o->scale ? 1 : n;
+        if (o->in[s] == RP_NO_DTYPE)
+            continue;
+        d.in_infos[s] = (rp_tensor_info){o->in[s], {s != o->scale, {n}}};
+        d.in[s] = room_for(count);
+        d.wide[s] = room_for(count);
+        for (int64_t i = 0; i < count; i++) {
+            const double u = ops_random_uniform(&random);
+            const bool is_v = o->op == RP_OP_ADAMW && s == 3;
+            ops_set(&d.in_infos[s], d.in[s], i, s == o->scale || is_v ? 2.0 * u : 2.0 * u - 1.0);
+            d.wide[s][i] = ops_element(&d.in_infos[s], d.in[s], i);
+        }
     }
-    for (int s = 0; s < 3; s++) {
-        out[s] = malloc(room * sizeof *out[s]);
-        want[s] = malloc(room * sizeof *want[s]);
-        RP_REQUIRE(out[s] != NULL && want[s] != NULL, "no room");
+    for (size_t k = 0; k < o->out_count; k++) {
+        if (o->out[k] == RP_NO_DTYPE)
+            continue;
+        d.out_infos[k] = (rp_tensor_info){o->out[k], {1, {n}}};
+        d.out[k] = room_for(n);
+        d.want[k] = room_for(n);
     }
-    for (int64_t i = 0; i < n; i++)
-        o->in_double((const float *const *)in, want, i);
-    const rp_tensor_info info = OPS_F32(n), infos[4] = {info, info, info, info};
-    rp_tensor_info outs[3] = {info, info, info};
-    const ops_launch launch = {.name = name,
-                               .op = o->op,
-                               .call = {infos, o->in_count, outs, o->out_count, &params},
-                               .in = (const void *const *)in,
-                               .out = (void *const *)out,
-                               .expected = (const double *const *)want,
-                               .step = &step,
-                               .tolerance = 3e-7};
-    ops_launch_check(kernels, &launch);
-    for (int s = 0; s < 4; s++)
-        free(in[s]);
-    for (int s = 0; s < 3; s++) {
-        free(out[s]);
-        free(want[s]);
+    return d;
+}
+
+static void data_free(data *d) {
+    for (int s = 0; s < 6; s++) {
+        free(d->in[s]);
+        free(d->wide[s]);
+    }
+    for (int k = 0; k < 4; k++) {
+        free(d->out[k]);
+        free(d->want[k]);
     }
 }
 
+/* The parameter is the new master, rounded: exactly. */
+static void check_rounded(const char *name, const data *d, size_t master, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const double p = ops_element(&d->out_infos[0], d->out[0], i);
+        const double want = ops_round_bf16(ops_element(&d->out_infos[master], d->out[master], i));
+        if (!RP_CHECK(p == want, "%s: p[%d] is %.9g, not %.9g", name, (int)i, p, want))
+            return;
+    }
+}
+
+static void check_optimizer(const rp_kernel *kernels, const char *set, const optimizer *o,
+                            int64_t n) {
+    char name[96];
+    snprintf(name, sizeof name, "%s [%d] (%s)", o->name, (int)n, set);
+    data d = data_make(o, n);
+    const bool has_master = o->in[o->master] != RP_NO_DTYPE;
+    const double one = 1.0, *in[6];
+    for (int s = 0; s < 6; s++)
+        in[s] = d.wide[s];
+    if (has_master)
+        in[0] = in[o->master];
+    in[5] = in[o->scale] != NULL ? in[o->scale] : &one;
+    for (int64_t i = 0; i < n; i++)
+        o->in_double(in, d.want, i);
+    if (has_master)
+        memcpy(d.want[o->out_count - 1], d.want[0], (size_t)n * sizeof(double));
+    const ops_launch launch = {
+        .name = name,
+        .op = o->op,
+        .call = {d.in_infos, o->in_count, d.out_infos, o->out_count, &params},
+        .in = (const void *const *)d.in,
+        .out = d.out,
+        .expected = (const double *const *)d.want,
+        .step = &step,
+        .tolerance = 3e-7};
+    ops_launch_check(kernels, &launch);
+    if (has_master)
+        check_rounded(name, &d, o->out_count - 1, n);
+    data_free(&d);
+}
+
 static void optimizers(const rp_kernel *kernels, const char *set, void *user) {
-    static const int64_t lengths[] = {0, 1, 3, 17, 63, 65, 4097, 40001};
+    static const int64_t lengths[] = {0, 1, 3, 17, 63, 65, 1025, 4097, 40001};
     for (size_t i = 0; i < COUNT(lengths); i++)
         check_optimizer(kernels, set, user, lengths[i]);
 }
 
+#define F RP_F32
+#define H RP_BF16
+#define NO RP_NO_DTYPE
+
 static void test_adamw(void) {
-    optimizer o = {"adamw", RP_OP_ADAMW, 4, 3, adamw_in_double};
-    ops_for_each_set(optimizers, &o);
+    optimizer ways[] = {
+        {"adamw", RP_OP_ADAMW, 6, 4, {F, F, F, F, NO, F}, {F, F, F, NO}, 4, 5, adamw_in_double},
+        {"adamw unscaled", RP_OP_ADAMW, 6, 4, {F, F, F, F}, {F, F, F}, 4, 5, adamw_in_double},
+        {"adamw of bf16",
+         RP_OP_ADAMW,
+         6,
+         4,
+         {H, H, F, F, F, F},
+         {H, F, F, F},
+         4,
+         5,
+         adamw_in_double},
+        {"adamw of bf16 by f32 gradients",
+         RP_OP_ADAMW,
+         6,
+         4,
+         {H, F, F, F, F},
+         {H, F, F, F},
+         4,
+         5,
+         adamw_in_double},
+    };
+    for (size_t i = 0; i < COUNT(ways); i++)
+        ops_for_each_set(optimizers, &ways[i]);
 }
 
 static void test_sgd(void) {
-    optimizer o = {"sgd", RP_OP_SGD, 2, 1, sgd_in_double};
-    ops_for_each_set(optimizers, &o);
+    optimizer ways[] = {
+        {"sgd", RP_OP_SGD, 4, 2, {F, F, NO, F}, {F}, 2, 3, sgd_in_double},
+        {"sgd unscaled", RP_OP_SGD, 4, 2, {F, F}, {F}, 2, 3, sgd_in_double},
+        {"sgd of bf16", RP_OP_SGD, 4, 2, {H, H, F, F}, {H, F}, 2, 3, sgd_in_double},
+        {"sgd of bf16 by f32 gradients", RP_OP_SGD, 4, 2, {H, F, F}, {H, F}, 2, 3, sgd_in_double},
+    };
+    for (size_t i = 0; i < COUNT(ways); i++)
+        ops_for_each_set(optimizers, &ways[i]);
 }
 
 static void squares(const rp_kernel *kernels, const char *set, void *user) {
@@ -138,6 +223,30 @@ static void test_sum_squares(void) {
     ops_for_each_set(squares, NULL);
 }
 
+/* Of two doubles, and of what is no number. */
+static void clip(const rp_kernel *kernels, const char *set, void *user) {
+    static const struct {
+        double squares[2];
+        float want;
+    } rows_[] = {{{9.0, 16.0}, 0.4f},        {{1.0, 2.0}, 1.0f}, {{4.0, 0.0}, 1.0f},
+                 {{(double)NAN, 1.0}, 1.0f}, {{0.0, 0.0}, 1.0f}, {{(double)INFINITY, 0.0}, 0.0f}};
+    const rp_tensor_info in = OPS_F32(4);
+    rp_tensor_info out = OPS_F32_SCALAR;
+    const rp_op_params most = {.clip_scale = {2.0f}};
+    (void)user;
+    for (size_t i = 0; i < COUNT(rows_); i++) {
+        float got = NAN;
+        RP_CHECK_OK(NULL, ops_run(kernels, RP_OP_CLIP_SCALE, &(rp_op_call){&in, 1, &out, 1, &most},
+                                  (const void *[]){rows_[i].squares}, (void *[]){&got}, &step, 1));
+        RP_CHECK(got == rows_[i].want, "%s, row %zu: %.9g, not %.9g", set, i, (double)got,
+                 (double)rows_[i].want);
+    }
+}
+
+static void test_clip_scale(void) {
+    ops_for_each_set(clip, NULL);
+}
+
 /* The gradient norm keeps the partial sums of any tensor in a list of this length. */
 static void test_partial_sums_of_squares_are_few(void) {
     for (int64_t count = 0; count < INT64_MAX / 8; count = 3 * count + 1) {
@@ -154,5 +263,6 @@ static const rp_test tests[] = {
     RP_TEST(test_adamw),
     RP_TEST(test_sgd),
     RP_TEST(test_sum_squares),
+    RP_TEST(test_clip_scale),
 };
 RP_SUITE(update, tests)

@@ -57,6 +57,8 @@ static const row rows[] = {
     {RP_OP_RELU, NONE, 1, {A}, 0, ""},
     {RP_OP_DROPOUT, {.dropout = {0.5f, 1}}, 1, {A}, 1, "dropout(g0)->d0; "},
     {RP_OP_DROPOUT, {.dropout = {0.5f, 1}}, 1, {A}, 0, ""},
+    {RP_OP_CAST, {.cast = {RP_BF16}}, 1, {A}, 1, "cast(g0)->d0; "},
+    {RP_OP_CAST, {.cast = {RP_BF16}}, 1, {A}, 0, ""},
     {RP_OP_EMBEDDING, NONE, 2, {A, OPS_I32(3)}, 1, "embedding_backward(in1 g0)->d0; "},
     {RP_OP_EMBEDDING, NONE, 2, {A, OPS_I32(3)}, 0, ""},
     {RP_OP_LAYERNORM, NONE, 3, {A, V, V}, 7, "layernorm_backward(in0 out1 in1 g0)->d0 d1 d2; "},
