@@ -296,16 +296,24 @@ static rp_status make_copies(binder *b, const rp_step *steps, size_t count) {
     for (size_t s = 0; s < count; s++)
         if (steps[s].kind == RP_STEP_RUN && b->runs[steps[s].index] < 2)
             b->runs[steps[s].index]++;
-    size_t bytes = 0;
+    size_t bytes = 0, most = 0;
     for (size_t n = 0; n < b->code->node_count; n++) {
         const rp_code_node *node = &b->code->nodes[n];
         const uint32_t *out = rp_code_outputs(b->code, node);
         e->copy_of[n] = bytes;
-        for (uint32_t k = 0; k < node->out_count && b->runs[n] > 1 && node->op != RP_OP_VIEW; k++)
-            bytes += out[k] != RP_NONE ? rp_executor_bytes(e, out[k]) : 0;
+        for (uint32_t k = 0; k < node->out_count && b->runs[n] > 1 && node->op != RP_OP_VIEW; k++) {
+            const size_t output = out[k] != RP_NONE ? rp_executor_bytes(e, out[k]) : 0;
+            most = output > most ? output : most;
+            bytes += output;
+        }
     }
     e->copies = rp_alloc(e->context, bytes, 1);
-    return e->copies != NULL ? RP_OK : no_memory(e);
+    if (e->copies == NULL)
+        return no_memory(e);
+    if (e->backend->host_readable || e->kernels == NULL)
+        return RP_OK;
+    e->compared = rp_alloc(e->context, most, 1);
+    return e->compared != NULL ? RP_OK : no_memory(e);
 }
 
 /* Behind the last forward node and what is dropped there: the turn. */

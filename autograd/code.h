@@ -15,7 +15,8 @@ typedef enum rp_code_kind {
     RP_CODE_PARAMETER,
     RP_CODE_INPUT,
     RP_CODE_GRADIENT, /* persistent: accumulates over the runs of a step */
-    RP_CODE_STATE     /* persistent: of the optimizer */
+    RP_CODE_STATE,    /* persistent: of the optimizer */
+    RP_CODE_SCRATCH   /* persistent: what a device needs beside tensors */
 } rp_code_kind;
 
 typedef struct rp_code_value {

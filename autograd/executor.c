@@ -1,6 +1,8 @@
 /* The executor: made from a program and a plan, it moves data in and out and runs steps. */
 #include "executor.h"
 
+#include "cost.h"
+
 #include "planner/graph.h"
 #include <reprise/plan.h>
 #include <string.h>
@@ -18,6 +20,9 @@ static rp_status check_share(rp_context *context, const rp_program *program,
     if (share->options.backend != options->backend)
         return rp_fail(context, RP_INVALID_ARGUMENT,
                        "executor: the one whose memory is to be shared has another backend");
+    if (options->stream != NULL)
+        return rp_fail(context, RP_INVALID_ARGUMENT,
+                       "executor: who shares memory shares its stream, too");
     if (share->owner->state == RP_EXECUTOR_FAILED)
         return rp_fail(context, RP_BAD_STATE,
                        "executor: the one whose memory is to be shared has failed");
@@ -33,6 +38,16 @@ static rp_status check_backend(const rp_program *program, const rp_backend *back
                    program->backend->name, backend->name);
 }
 
+/* A recording is of whole steps: nobody can look at single kernels while one is made. */
+static rp_status check_record(rp_context *context, const rp_executor_options *options) {
+    if (!options->record || (options->trace == NULL && !options->time_replays &&
+                             !options->check_replays && !options->synchronous))
+        return RP_OK;
+    return rp_fail(context, RP_INVALID_ARGUMENT,
+                   "executor: record goes with none of trace, time_replays, check_replays and "
+                   "synchronous");
+}
+
 static rp_status check_arguments(const rp_program *program, const rp_plan *plan,
                                  const rp_executor_options *options) {
     rp_context *context = program->context;
@@ -44,7 +59,8 @@ static rp_status check_arguments(const rp_program *program, const rp_plan *plan,
                        rp_graph_name(graph), (unsigned long long)rp_graph_hash(graph),
                        rp_graph_name(program->graph),
                        (unsigned long long)rp_graph_hash(program->graph));
-    return check_share(context, program, options);
+    const rp_status status = check_record(context, options);
+    return status == RP_OK ? check_share(context, program, options) : status;
 }
 
 size_t rp_executor_bytes(const rp_executor *executor, uint32_t value) {
@@ -91,6 +107,25 @@ static rp_status clear_sums(rp_executor *executor, bool moments) {
     return status;
 }
 
+/* Has libraries choose what they will do for each node. */
+static rp_status prepare_nodes(rp_executor *executor) {
+    const rp_program *program = executor->program;
+    rp_status status = RP_OK;
+    if (executor->backend->prepare == NULL)
+        return RP_OK;
+    for (uint32_t n = 0; n < program->code.node_count && status == RP_OK; n++) {
+        int64_t accumulated = 0;
+        uint64_t added = 0;
+        const rp_op_call call = rp_program_call(program, n, executor->infos, &accumulated, &added);
+        status =
+            executor->backend->prepare(executor->queue, (rp_op)program->code.nodes[n].op, &call);
+        if (status != RP_OK)
+            rp_fail(executor->context, status, "node %u (%s): %s", (unsigned)n,
+                    rp_node_name(program->graph, n), rp_executor_words(executor, status));
+    }
+    return status;
+}
+
 static rp_status make_parts(rp_executor *executor) {
     const rp_program *program = executor->program;
     rp_context *context = executor->context;
@@ -102,7 +137,8 @@ static rp_status make_parts(rp_executor *executor) {
     if (executor->offset == NULL || executor->forward_offset == NULL)
         status = rp_fail_memory(context, "an executor");
     if (status == RP_OK && executor->owner == executor)
-        status = rp_backend_open(executor->backend, context, NULL, &executor->queue);
+        status =
+            rp_backend_open(executor->backend, context, executor->options.stream, &executor->queue);
     if (status == RP_OK)
         status = rp_executor_place(executor);
     if (status == RP_OK)
@@ -110,7 +146,12 @@ static rp_status make_parts(rp_executor *executor) {
     if (status == RP_OK)
         status = rp_executor_bind(executor);
     if (status == RP_OK)
+        status = prepare_nodes(executor);
+    if (status == RP_OK)
         status = clear_sums(executor, true);
+    executor->step_place = rp_executor_place_of(executor, program->scratch[RP_SCRATCH_STEP]);
+    if (executor->step_place == NULL)
+        executor->step_place = &executor->step;
     return status;
 }
 
@@ -149,7 +190,8 @@ rp_status rp_executor_create(const rp_program *program, const rp_plan *plan,
     made->options = used;
     made->backend = backend;
     made->kernels = made->backend->kernels != NULL ? made->backend->kernels() : NULL;
-    made->is_observed = used.trace != NULL || used.time_replays || used.check_replays;
+    made->is_observed = used.trace != NULL || used.time_replays || used.check_replays ||
+                        used.synchronous || backend->range_begin != NULL;
     made->owner = used.share != NULL ? used.share->owner : made;
     made->queue = made->owner->queue;
     made->step =
@@ -176,6 +218,8 @@ void rp_executor_destroy(rp_executor *executor) {
         owner->pending = NULL;
     if (owner->holder == executor)
         owner->holder = NULL;
+    if (executor->recording != NULL)
+        executor->backend->discard(executor->recording);
     if (executor->arena != NULL)
         executor->backend->release(executor->queue, executor->arena, (size_t)executor->arena_bytes);
     if (owner == executor)
@@ -186,6 +230,7 @@ void rp_executor_destroy(rp_executor *executor) {
     rp_free(context, executor->forward_offset);
     rp_free(context, executor->infos);
     rp_free(context, executor->copies);
+    rp_free(context, executor->compared);
     rp_free(context, executor->copy_of);
     rp_free(context, executor);
 }
@@ -396,19 +441,27 @@ static rp_status end_run(rp_executor *executor) {
     return RP_OK;
 }
 
-rp_status rp_executor_forward(rp_executor *executor) {
-    if (executor == NULL)
-        return RP_INVALID_ARGUMENT;
+/* From here on the arena is this executor's. */
+static rp_status begin_run(rp_executor *executor, const char *call) {
     rp_executor *owner = executor->owner;
-    rp_status status = check_not_failed(executor, "rp_executor_forward");
+    rp_status status = check_not_failed(executor, call);
     if (status == RP_OK && owner->pending != executor)
-        status = rp_executor_check_idle(executor, "rp_executor_forward");
+        status = rp_executor_check_idle(executor, call);
     if (status != RP_OK)
         return status;
     executor->runs = executor->replays = 0;
     executor->replay_ns = 0;
     owner->holder = executor;
-    status = rp_executor_run_actions(executor, 0, executor->backward_begin);
+    return rp_executor_write_step(executor);
+}
+
+rp_status rp_executor_forward(rp_executor *executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    rp_executor *owner = executor->owner;
+    rp_status status = begin_run(executor, "rp_executor_forward");
+    if (status == RP_OK)
+        status = rp_executor_run_actions(executor, 0, executor->backward_begin);
     if (status != RP_OK)
         return status;
     if (executor->program->forward_only)
@@ -432,11 +485,45 @@ rp_status rp_executor_backward(rp_executor *executor) {
     return status == RP_OK ? end_run(executor) : status;
 }
 
+static rp_status run_recorded(rp_executor *executor) {
+    rp_status status = begin_run(executor, "rp_executor_run");
+    if (status == RP_OK)
+        status = rp_executor_run_recorded(executor);
+    return status == RP_OK ? end_run(executor) : status;
+}
+
 rp_status rp_executor_run(rp_executor *executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    if (executor->options.record && executor->is_warm && executor->backend->replay != NULL)
+        return run_recorded(executor);
+    executor->is_warm = true;
     const rp_status status = rp_executor_forward(executor);
     if (status != RP_OK || executor->program->forward_only)
         return status;
     return rp_executor_backward(executor);
+}
+
+rp_status rp_executor_finish(rp_executor *executor) {
+    if (executor == NULL)
+        return RP_INVALID_ARGUMENT;
+    rp_status status = check_not_failed(executor, "rp_executor_finish");
+    if (status != RP_OK)
+        return status;
+    status = rp_backend_finish(executor->backend, executor->queue);
+    if (status == RP_OK)
+        return RP_OK;
+    executor->state = RP_EXECUTOR_FAILED;
+    return rp_fail(executor->context, status, "rp_executor_finish: %s",
+                   rp_executor_words(executor, status));
+}
+
+static int64_t outside_bytes(const rp_executor *executor) {
+    const rp_executor *owner = executor->owner;
+    if (executor->backend->outside != NULL)
+        return executor->backend->outside(executor->queue);
+    const int64_t outside = rp_process_outside(owner->arena, owner->arena_bytes);
+    return executor->outside_base >= 0 ? outside - executor->outside_base : 0;
 }
 
 void rp_executor_get_stats(const rp_executor *executor, rp_executor_stats *stats) {
@@ -445,14 +532,12 @@ void rp_executor_get_stats(const rp_executor *executor, rp_executor_stats *stats
     *stats = (rp_executor_stats){0};
     if (executor == NULL)
         return;
-    const rp_executor *owner = executor->owner;
     stats->measured_peak_bytes =
         executor->peak > executor->persistent_end ? executor->peak : executor->persistent_end;
     stats->arena_bytes = executor->arena_bytes;
     stats->runs = executor->runs;
     stats->replays = executor->replays;
     stats->replay_ns = executor->replay_ns;
-    const int64_t outside = rp_process_outside(owner->arena, owner->arena_bytes);
-    if (outside > executor->outside_base && executor->outside_base >= 0)
-        stats->outside_bytes = outside - executor->outside_base;
+    const int64_t outside = outside_bytes(executor);
+    stats->outside_bytes = outside > 0 ? outside : 0;
 }

@@ -40,7 +40,14 @@ struct rp_executor {
     rp_queue *queue;          /* the owner's, for those that share */
     const rp_kernel *kernels; /* by op; NULL: nothing runs */
     rp_executor_state state;
-    bool is_observed; /* any of trace, time_replays, check_replays */
+    /* any of trace, time_replays, check_replays, synchronous; or profilers may watch */
+    bool is_observed;
+    /* options.record: a run has gone by, after which libraries have taken what they take at first
+     * use; then the recording, and what the run that it holds counted */
+    bool is_warm;
+    void *recording;
+    uint64_t recorded_runs, recorded_replays;
+    uint64_t range; /* for profilers: what block and phase has begun, 0: none */
 
     rp_executor *owner;   /* of the arena: itself, unless it shares another one's */
     rp_executor *pending; /* owners: who is between forward and backward in the arena, or NULL */
@@ -60,9 +67,11 @@ struct rp_executor {
 
     rp_tensor_info *infos; /* scratch of a launch */
     uint8_t *copies;       /* check_replays: outputs of first runs */
+    uint8_t *compared;     /* check_replays on a device: an output brought to the host */
     size_t *copy_of;       /* by node: where its outputs begin in copies */
 
     rp_step_state step;
+    void *step_place; /* where kernels read it */
     uint64_t updates; /* AdamW's t */
 
     int64_t peak; /* highest end of a kernel's places so far */
@@ -79,6 +88,15 @@ rp_status rp_executor_place(rp_executor *executor);
 
 /* Runs the actions [begin, end). */
 rp_status rp_executor_run_actions(rp_executor *executor, size_t begin, size_t end);
+
+/* Gives the device the step's numbers, before what reads them. */
+rp_status rp_executor_write_step(rp_executor *executor);
+
+/* All actions, as one recording that is made when there is none. */
+rp_status rp_executor_run_recorded(rp_executor *executor);
+
+/* The words for a status that a kernel or the device gave: the device's own, if it has any. */
+const char *rp_executor_words(const rp_executor *executor, rp_status status);
 
 /* Bytes of the process that are resident and do not belong to the block; -1 if unknown. */
 int64_t rp_process_outside(const void *block, int64_t bytes);

@@ -68,6 +68,31 @@ static rp_status add_persistent(lowering *l, uint32_t value, uint32_t leaf, cons
     return add_value(l, value, RP_NONE);
 }
 
+/* What the device keeps beside tensors. */
+static rp_status add_scratch(lowering *l) {
+    rp_program *program = l->program;
+    rp_memory_report *memory = &program->memory;
+    const struct {
+        const char *name;
+        int64_t *total;
+    } rows[RP_SCRATCH_COUNT] = {
+        [RP_SCRATCH_STEP] = {"rp.step", &memory->inputs_bytes},
+        [RP_SCRATCH_NORM] = {"rp.norm", &memory->optimizer_bytes},
+    };
+    rp_status status = RP_OK;
+    for (int k = 0; k < RP_SCRATCH_COUNT && status == RP_OK; k++) {
+        const uint32_t value = program->scratch[k];
+        if (value == RP_NONE)
+            continue;
+        l->text.length = 0;
+        if (!rp_string_add(program->context, &l->text, rows[k].name))
+            return no_memory(l);
+        add_saturated(rows[k].total, round_up(program, value_bytes(program, value)));
+        status = add_value(l, value, RP_NONE);
+    }
+    return status;
+}
+
 /* Leaves in the tape's order, accumulating gradients, optimizer state. */
 static rp_status add_persistents(lowering *l) {
     static const char *const suffixes[RP_STATE_COUNT] = {
@@ -304,6 +329,8 @@ rp_status rp_program_lower(rp_program *program, const char *name) {
         status = no_memory(&l);
     if (status == RP_OK)
         status = add_persistents(&l);
+    if (status == RP_OK)
+        status = add_scratch(&l);
     for (size_t n = 0; n < program->code.node_count && status == RP_OK; n++)
         status = add_node(&l, (uint32_t)n);
     if (status == RP_OK)

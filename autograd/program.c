@@ -166,6 +166,8 @@ rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
     if (status == RP_OK && !options->forward_only)
         status = differentiate(made, options);
     if (status == RP_OK)
+        status = rp_program_add_scratch(made);
+    if (status == RP_OK)
         status = rp_program_prune(made);
     if (status == RP_OK)
         status = rp_program_lower(made, options->name != NULL ? options->name : "program");
@@ -240,6 +242,9 @@ rp_status rp_program_prune(rp_program *program) {
             if (g->state[k] != RP_NONE)
                 program->graph_value[g->state[k]] = 0;
     }
+    for (int k = 0; k < RP_SCRATCH_COUNT; k++)
+        if (program->scratch[k] != RP_NONE)
+            program->graph_value[program->scratch[k]] = 0;
     for (size_t n = code->node_count; n > 0; n--)
         live[n - 1] = mark_node(program, &code->nodes[n - 1]);
     size_t kept = 0;

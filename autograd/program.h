@@ -21,6 +21,20 @@ typedef enum rp_state_kind {
     RP_STATE_COUNT
 } rp_state_kind;
 
+/* What a backend whose memory the host does not share keeps beside tensors; persistent, so that it
+ * counts in the peak. */
+typedef enum rp_scratch_kind {
+    RP_SCRATCH_STEP, /* the step's numbers: written before each run, read by kernels */
+    RP_SCRATCH_NORM, /* of the gradients' norm: rp_norm_parts */
+    RP_SCRATCH_COUNT
+} rp_scratch_kind;
+
+/* Where in the norm's scratch things begin: one double a parameter, what gradients are multiplied
+ * by, and the workspace of the kernels that compute both. */
+typedef struct rp_norm_parts {
+    int64_t scale, workspace, bytes;
+} rp_norm_parts;
+
 /* A leaf that gets a gradient. */
 typedef struct rp_program_gradient {
     uint32_t leaf, gradient;        /* values */
@@ -43,6 +57,7 @@ struct rp_program {
     size_t gradient_count;
     uint32_t *parameters; /* in gradients: those of parameters */
     size_t parameter_count;
+    uint32_t scratch[RP_SCRATCH_COUNT]; /* values; RP_NONE for what the backend does not need */
 
     bool forward_only, accumulate;
     rp_optimizer_kind optimizer;
@@ -54,6 +69,12 @@ struct rp_program {
 
 /* Appends the backward nodes; sets gradients. The wanted leaves are marked. */
 rp_status rp_program_differentiate(rp_program *program, const bool *wanted);
+
+/* Sets scratch, and appends its values. */
+rp_status rp_program_add_scratch(rp_program *program);
+
+/* The parts of the norm's scratch by the rules of a backend. */
+rp_norm_parts rp_program_norm_parts(const rp_program *program, const rp_backend *backend);
 
 /* Leaves out nodes and outputs that nothing needs. */
 rp_status rp_program_prune(rp_program *program);

@@ -24,21 +24,38 @@ typedef struct rp_executor_options {
     size_t struct_size; /* sizeof(rp_executor_options) */
     rp_backend_kind backend;
     bool evaluate; /* dropout does nothing */
-    /* every replay is compared bit for bit with the first run; costs a copy of each value */
+    /* every replay is compared bit for bit with the first run; costs a copy of each value, and on
+     * a device the time to bring it to the host */
     bool check_replays;
-    bool poison;       /* memory that holds nothing is filled with NaN: a read of it shows */
-    bool time_replays; /* two clock readings a replay, for rp_executor_stats.replay_ns */
+    bool poison; /* memory that holds nothing is filled with NaN: a read of it shows */
+    /* two clock readings a replay, for rp_executor_stats.replay_ns; a device is waited for */
+    bool time_replays;
     /* of a program of the same tape: use its parameters and its arena instead of own memory. This
      * plan must fit in; whatever else the arena held is gone after a run, also this program's own
      * inputs after a run of the other one. Destroy this executor first. No accumulation and no
      * optimizer here (RP_INVALID_ARGUMENT) */
     rp_executor *share;
+    /* called behind each kernel, which a device is waited for */
     void (*trace)(void *user, const rp_trace_event *event);
     void *trace_user;
+    /* CUDA: the cudaStream_t that everything is given to, in order, instead of one of the executor's
+     * own; must outlive it. NULL elsewhere, and where memory is shared */
+    void *stream;
+    /* CUDA: the second rp_executor_run is recorded as a CUDA graph, which it and all later ones
+     * replay: the same kernels at the same addresses, so the same bits, for one launch. The step's
+     * numbers are read anew by each. Not together with what looks at single kernels: trace,
+     * time_replays, check_replays, synchronous (RP_INVALID_ARGUMENT). Nothing elsewhere */
+    bool record;
+    /* CUDA: waits for each kernel, so that a failure names its node. Nothing elsewhere, where every
+     * kernel has run when its call returns */
+    bool synchronous;
 } rp_executor_options;
 
 #define RP_EXECUTOR_OPTIONS                                                                        \
-    { sizeof(rp_executor_options), RP_BACKEND_CPU, false, false, false, false, NULL, NULL, NULL }
+    {                                                                                              \
+        sizeof(rp_executor_options), RP_BACKEND_CPU, false, false, false, false, NULL, NULL, NULL, \
+            NULL, false, false                                                                     \
+    }
 
 /* Makes one allocation for all tensors (the arena) and binds every step of the schedule to its
  * addresses; nothing is allocated after that. The plan must be of the program's graph
@@ -100,7 +117,8 @@ RP_API rp_status rp_executor_begin_step(rp_executor *executor, uint64_t step, fl
 /* One micro-batch: forward, replays, backward. The n-th run after rp_executor_begin_step is
  * micro-batch n - 1. RP_VALUE_CHANGED: a replay differed (check_replays); the message names the
  * node and the first element. A status that a kernel or a custom op gave is returned as it is, with
- * the node's name; whatever its class, the executor is then good for destroying only. */
+ * the node's name; whatever its class, the executor is then good for destroying only. On a device
+ * kernels may still run when the call returns, and what fails then is a later call's status. */
 RP_API rp_status rp_executor_run(rp_executor *executor);
 
 /* The same in two calls. Inputs and parameters must not change in between: writing them then is
@@ -108,12 +126,18 @@ RP_API rp_status rp_executor_run(rp_executor *executor);
 RP_API rp_status rp_executor_forward(rp_executor *executor);
 RP_API rp_status rp_executor_backward(rp_executor *executor);
 
+/* Waits until everything given to the device has run: runs and updates return before that. Reading
+ * waits, too. RP_OUT_OF_MEMORY, RP_DEVICE_ERROR: what failed since it was last asked; the executor
+ * is then good for destroying only. Nothing to wait for on the CPU. */
+RP_API rp_status rp_executor_finish(rp_executor *executor);
+
 typedef struct rp_executor_stats {
     /* persistent storage plus the highest end of any place bound to a kernel that ran */
     int64_t measured_peak_bytes;
     int64_t arena_bytes; /* what the backend's allocator handed out for this executor */
     /* resident memory that the process has won since this executor was made, arena apart (what a
-     * BLAS takes for itself); 0 if unknown */
+     * BLAS takes for itself); of a device, the memory in use there that was not when its queue was
+     * opened, arena apart (code and buffers of libraries); 0 if unknown */
     int64_t outside_bytes;
     uint64_t runs, replays; /* kernels of the last run (no views): all, and those that recomputed */
     int64_t replay_ns;      /* time in them (time_replays) */

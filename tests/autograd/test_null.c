@@ -175,6 +175,7 @@ static void test_acting_on_null_is_refused(void) {
     REFUSED(rp_executor_run(NULL));
     REFUSED(rp_executor_forward(NULL));
     REFUSED(rp_executor_backward(NULL));
+    REFUSED(rp_executor_finish(NULL));
     REFUSED(rp_adamw_step(NULL, NULL));
     REFUSED(rp_sgd_step(NULL, 0.1f, 0.0f, 0.0f));
     REFUSED(rp_gradient_norm(NULL, &norm));
