@@ -300,6 +300,7 @@ void emulator_grid_run(const emulator_launch *launch, const void *arguments) {
                     (unsigned)(rows / launch->grid.y)};
         run_block(launch);
     }
+    block->launch = NULL;
     __tsan_acquire(&end_token);
     __asan_unpoison_memory_region(dynamic_shared, sizeof dynamic_shared);
     emulator_loud();

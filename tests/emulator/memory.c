@@ -139,6 +139,7 @@ static char *take_pages(size_t bytes) {
 cudaError_t cudaMalloc(void **address, size_t bytes) {
     const emulator_settings *settings = emulator_settings_get();
     *address = NULL;
+    emulator_trap_install();
     const cudaError_t refused = emulator_refuse_in_capture();
     if (refused != cudaSuccess || bytes == 0)
         return refused;

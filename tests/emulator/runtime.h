@@ -10,6 +10,9 @@
 /* Remembers an error for cudaGetLastError, and returns it. */
 cudaError_t emulator_error(cudaError_t error);
 
+/* Faults are told from here on. */
+void emulator_trap_install(void);
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* All `bytes` lie within one live block of device memory. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpu/dispatch.h"
+#include "ops_device.h"
 #include "product.h"
 #include "random.h"
 #include "reference.h"
@@ -455,7 +456,7 @@ static void run_op(const rp_kernel *kernels, rp_op op, const rp_op_params *param
                               .accumulate = accumulate,
                               .step = &training,
                               .threads = 2};
-    RP_CHECK_EQUAL(kernels[op](&launch), RP_OK);
+    RP_CHECK_EQUAL(ops_call(kernels, op, &launch), RP_OK);
 }
 
 /* scores, softmax, dropout, values; then their gradients, where both ends write into one

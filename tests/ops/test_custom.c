@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops_case.h"
+#include "ops_device.h"
 #include "vjp_record.h"
 
 /* y0 = 2 a + b, y1 = a; b may be absent. The callbacks note what they saw. */
@@ -81,12 +82,12 @@ static void run_forward(const rp_kernel *kernels, const char *set, void *user) {
                         .threads = 1,
                         .is_replay = true};
     (void)user;
-    RP_CHECK_OK(NULL, kernels[RP_OP_CUSTOM](&launch));
+    RP_CHECK_OK(NULL, ops_call(kernels, RP_OP_CUSTOM, &launch));
     RP_CHECK(s.forwards == 1 && s.is_replay && y0[2] == 36.0f && y1[2] == 3.0f, "%s: y0 %g, y1 %g",
              set, (double)y0[2], (double)y1[2]);
     launch.in = (const void *[]){a, NULL};
     launch.is_replay = false;
-    RP_CHECK_OK(NULL, kernels[RP_OP_CUSTOM](&launch));
+    RP_CHECK_OK(NULL, ops_call(kernels, RP_OP_CUSTOM, &launch));
     RP_CHECK(s.forwards == 2 && !s.is_replay && y0[2] == 6.0f, "%s: without b: %g", set,
              (double)y0[2]);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops_device.h"
 #include "reference.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -110,7 +111,7 @@ static void tied(const rp_kernel *kernels, const char *set, void *user) {
                               .accumulate = (const void *[]){dtable},
                               .step = &step,
                               .threads = 2};
-    RP_CHECK_OK(NULL, kernels[RP_OP_EMBEDDING_BACKWARD](&launch));
+    RP_CHECK_OK(NULL, ops_call(kernels, RP_OP_EMBEDDING_BACKWARD, &launch));
     for (int i = 0; i < V * C; i++) {
         const int c = i % C;
         if (i / C == 1)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops_device.h"
 #include "reference.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -146,7 +147,7 @@ static void accumulate_tokens(const rp_kernel *kernels, const char *set, void *u
                                   .accumulate = (const void *[]){&dw},
                                   .step = &step,
                                   .threads = 1};
-        RP_CHECK_OK(NULL, kernels[RP_OP_SUM_LEADING](&launch));
+        RP_CHECK_OK(NULL, ops_call(kernels, RP_OP_SUM_LEADING, &launch));
     }
     RP_CHECK(dw == 3.0f, "%s: %g", set, (double)dw);
 }
@@ -168,7 +169,7 @@ static void accumulate_small(const rp_kernel *kernels, const char *set, void *us
                               .threads = 1};
     (void)user;
     for (int i = 0; i < 256; i++)
-        RP_CHECK_OK(NULL, kernels[RP_OP_SUM_LEADING](&launch));
+        RP_CHECK_OK(NULL, ops_call(kernels, RP_OP_SUM_LEADING, &launch));
     RP_CHECK(fabs((double)gradient - 1.256) <= 1.256e-5, "%s: %.9g", set, (double)gradient);
 }
 
