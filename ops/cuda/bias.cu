@@ -1,6 +1,6 @@
 /* Biases of linear where cuBLASLt does not add them itself, and their gradients. */
 #include "bias.h"
-#include "device.h"
+#include "floats.h"
 #include "product_sizes.h"
 #include "slots.h"
 
@@ -8,30 +8,14 @@ namespace {
 
 enum { LANES = 32, WARPS = 8, THREADS = LANES * WARPS };
 
-__device__ __forceinline__ float to_float(float x) {
-    return x;
-}
-__device__ __forceinline__ float to_float(__nv_bfloat16 x) {
-    return __bfloat162float(x);
-}
-__device__ __forceinline__ void set(float *to, float x) {
-    *to = x;
-}
-__device__ __forceinline__ void set(__nv_bfloat16 *to, float x) {
-    *to = __float2bfloat16_rn(x);
-}
-
-/* Elements of 16 bytes, or one where those do not lie right. */
-template <typename T, int N> struct alignas(sizeof(T) * N) pack { T at[N]; };
-
 /* bias [columns] -> y [rows, columns]: one thread for N columns of a row */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     bias_rows(T *__restrict__ y, const T *__restrict__ bias, int64_t count, int64_t packs) {
     const int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
-        reinterpret_cast<pack<T, N> *>(y)[i] =
-            reinterpret_cast<const pack<T, N> *>(bias)[i % packs];
+        reinterpret_cast<rp_pack<T, N> *>(y)[i] =
+            reinterpret_cast<const rp_pack<T, N> *>(bias)[i % packs];
 }
 
 /* dy [rows, columns] -> sums [pieces, columns] f32. A block has N columns a lane of one piece; its
@@ -52,10 +36,11 @@ __global__ void __launch_bounds__(THREADS)
     if (column < columns)
 #pragma unroll 4
         for (int64_t i = begin + warp; i < end; i += WARPS) {
-            const pack<T, N> x = *reinterpret_cast<const pack<T, N> *>(dy + i * columns + column);
+            const rp_pack<T, N> x =
+                *reinterpret_cast<const rp_pack<T, N> *>(dy + i * columns + column);
 #pragma unroll
             for (int j = 0; j < N; j++)
-                sum[j] += to_float(x.at[j]);
+                sum[j] += rp_to_float(x.at[j]);
         }
 #pragma unroll
     for (int j = 0; j < N; j++)
@@ -93,7 +78,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int w = 0; w < WARPS; w++)
         total += part[w][lane];
-    set(&dbias[column], added != nullptr ? to_float(added[column]) + total : total);
+    rp_store(&dbias[column], added != nullptr ? rp_to_float(added[column]) + total : total);
 }
 
 template <typename T, int N>
@@ -147,7 +132,7 @@ extern "C" rp_status rp_cuda_bias_rows(const rp_launch *launch, rp_dtype dtype, 
         fill_rows(launch, (__nv_bfloat16 *)y, (const __nv_bfloat16 *)bias, rows, columns);
     else
         fill_rows(launch, (float *)y, (const float *)bias, rows, columns);
-    return rp_cuda_check_launches(launch, "linear");
+    return rp_cuda_launched(launch);
 }
 
 extern "C" rp_status rp_cuda_bias_gradient(const rp_launch *launch, rp_dtype in, rp_dtype out,
@@ -165,5 +150,5 @@ extern "C" rp_status rp_cuda_bias_gradient(const rp_launch *launch, rp_dtype in,
         total_rows(launch, (const __nv_bfloat16 *)added, (__nv_bfloat16 *)dbias, rows, columns);
     else
         total_rows(launch, (const float *)added, (float *)dbias, rows, columns);
-    return rp_cuda_check_launches(launch, "linear_backward_weight");
+    return rp_cuda_launched(launch);
 }

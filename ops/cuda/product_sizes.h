@@ -1,12 +1,10 @@
-/* Scratch of products and attention on CUDA, by types and shapes alone: what workspace.c counts and
+/* Scratch of products on CUDA, by types and shapes alone: what workspace.c counts and
  * kernels use. */
 #ifndef REPRISE_OPS_CUDA_PRODUCT_SIZES_H
 #define REPRISE_OPS_CUDA_PRODUCT_SIZES_H
 
 #include "define.h"
 #include "product.h"
-
-/* ---- Products -------------------------------------------------------------------------------- */
 
 /* C [batch, m, n] = op(A) op(B), row-major. */
 typedef struct rp_cuda_product {

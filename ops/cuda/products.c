@@ -292,11 +292,12 @@ static rp_status run_empty(const rp_launch *launch, const rp_cuda_product *p,
     if (bytes == 0 || t->c == t->d)
         return RP_OK;
     if (t->c != NULL)
-        return rp_cuda_check(launch, "a product",
-                             cudaMemcpyAsync(t->d, t->c, bytes, cudaMemcpyDeviceToDevice, stream));
+        return rp_cuda_status(launch->queue,
+                              cudaMemcpyAsync(t->d, t->c, bytes, cudaMemcpyDeviceToDevice, stream),
+                              "a product");
     if (t->bias != NULL)
         return rp_cuda_bias_rows(launch, p->out, t->d, t->bias, p->m, p->n);
-    return rp_cuda_check(launch, "a product", cudaMemsetAsync(t->d, 0, bytes, stream));
+    return rp_cuda_status(launch->queue, cudaMemsetAsync(t->d, 0, bytes, stream), "a product");
 }
 
 static rp_status run_product(const rp_launch *launch, const rp_cuda_product *p,

@@ -1,4 +1,4 @@
-/* The slots of a launch, and what a CUDA call that failed becomes. */
+/* The slots of a launch. */
 #ifndef REPRISE_OPS_CUDA_SLOTS_H
 #define REPRISE_OPS_CUDA_SLOTS_H
 
@@ -23,18 +23,6 @@ static inline const void *rp_cuda_added(const rp_launch *launch, size_t slot) {
 /* NULL counts as aligned. */
 static inline bool rp_cuda_aligned16(const void *address) {
     return ((uintptr_t)address & 15u) == 0;
-}
-
-static inline rp_status rp_cuda_check(const rp_launch *launch, const char *op, cudaError_t error) {
-    if (error == cudaSuccess)
-        return RP_OK;
-    return rp_fail(launch->queue->context, RP_DEVICE_ERROR, "%s: %s", op,
-                   cudaGetErrorString(error));
-}
-
-/* Of the launches so far. */
-static inline rp_status rp_cuda_check_launches(const rp_launch *launch, const char *op) {
-    return rp_cuda_check(launch, op, cudaGetLastError());
 }
 
 #endif

@@ -1,5 +1,9 @@
 # The CUDA backend's sources, for the library and for the emulator in tests/emulator.
 set(REPRISE_CUDA_SOURCES
+  attention.c
+  attention.cu
+  attention_backward.cu
+  attention_unfused.cu
   backend_cuda.c
   bias.cu
   entry.c
