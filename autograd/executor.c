@@ -2,6 +2,7 @@
 #include "executor.h"
 
 #include "cost.h"
+#include "norm.h"
 
 #include "planner/graph.h"
 #include <reprise/plan.h>
@@ -148,6 +149,8 @@ static rp_status make_parts(rp_executor *executor) {
     if (status == RP_OK)
         status = prepare_nodes(executor);
     if (status == RP_OK)
+        status = rp_executor_make_norm(executor);
+    if (status == RP_OK)
         status = clear_sums(executor, true);
     executor->step_place = rp_executor_place_of(executor, program->scratch[RP_SCRATCH_STEP]);
     if (executor->step_place == NULL)
@@ -229,6 +232,8 @@ void rp_executor_destroy(rp_executor *executor) {
     rp_free(context, executor->offset);
     rp_free(context, executor->forward_offset);
     rp_free(context, executor->infos);
+    rp_free(context, executor->norm_block);
+    rp_free(context, executor->squares);
     rp_free(context, executor->copies);
     rp_free(context, executor->compared);
     rp_free(context, executor->copy_of);

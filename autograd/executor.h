@@ -74,6 +74,10 @@ struct rp_executor {
     void *step_place; /* where kernels read it */
     uint64_t updates; /* AdamW's t */
 
+    char *norm, *norm_block; /* norm.h: the parts, and what they lie in where there is no device */
+    rp_norm_parts norm_parts;
+    double *squares; /* one a parameter: the parts' first, for the host to add up */
+
     int64_t peak; /* highest end of a kernel's places so far */
     uint64_t runs, replays;
     int64_t replay_ns;

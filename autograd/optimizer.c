@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor.h"
-#include "ops/define.h"
+#include "norm.h"
 
 /* The slots of adamw: the parameter, its gradient, the moments, the master, the scale; or of sgd,
  * without the moments. */
@@ -44,96 +43,41 @@ static rp_status call_update(const rp_executor *executor, rp_op op, const rp_op_
                  params},
         .in = (const void *const *)u->places,
         .out = out,
-        .step = &executor->step,
+        .step = executor->step_place,
         .queue = executor->queue,
         .threads = rp_context_threads(executor->context),
     };
     return executor->kernels[op](&launch);
 }
 
-static rp_status check_update(const rp_executor *executor, const char *call) {
+rp_status rp_executor_check_update(const rp_executor *executor, const char *call) {
     const rp_status status = rp_executor_check_idle(executor, call);
     return status == RP_OK ? rp_executor_check_gradients(executor, call) : status;
 }
 
 static rp_status failed(rp_executor *executor, const char *call, rp_status status) {
     executor->state = RP_EXECUTOR_FAILED;
-    return rp_fail(executor->context, status, "%s: %s", call, rp_status_text(status));
-}
-
-/* ---- The norm -------------------------------------------------------------------------------- */
-
-/* The partial sums lie on the stack, as those of any kernel: nothing is taken beside the arena. */
-static rp_status sum_squares(const rp_executor *executor, size_t i, double *sum) {
-    const update u = update_of(executor, i, RP_OP_SGD);
-    _Alignas(64) double partial[RP_SUM_PIECES];
-    void *const out[] = {sum};
-    rp_tensor_info out_info = {RP_F32, RP_SHAPE(2)}; /* stands for one double */
-    const rp_op_params params = {0};
-    const rp_launch launch = {
-        .call = {&u.infos[1], 1, &out_info, 1, &params},
-        .in = (const void *const *)&u.places[1],
-        .out = out,
-        .workspace = partial,
-        .step = &executor->step,
-        .queue = executor->queue,
-        .threads = rp_context_threads(executor->context),
-    };
-    return executor->kernels[RP_OP_SUM_SQUARES](&launch);
-}
-
-rp_status rp_gradient_norm(const rp_executor *executor, double *norm) {
-    if (executor == NULL)
-        return RP_INVALID_ARGUMENT;
-    if (norm == NULL)
-        return rp_fail(executor->context, RP_INVALID_ARGUMENT,
-                       "rp_gradient_norm: nowhere to put the norm");
-    *norm = 0.0;
-    rp_status status = check_update(executor, "rp_gradient_norm");
-    if (status != RP_OK || executor->kernels == NULL)
-        return status;
-    double total = 0.0;
-    const int previous = executor->backend->enter(rp_context_threads(executor->context));
-    for (size_t i = 0; i < executor->program->parameter_count && status == RP_OK; i++) {
-        double sum = 0.0;
-        status = sum_squares(executor, i, &sum);
-        total += sum;
-    }
-    executor->backend->leave(previous);
-    if (status != RP_OK)
-        return rp_fail(executor->context, status, "rp_gradient_norm: %s", rp_status_text(status));
-    *norm = sqrt(total);
-    return RP_OK;
-}
-
-/* What gradients are multiplied by so that their norm is at most `most`. */
-static rp_status clip(const rp_executor *executor, float most, float *scale) {
-    double norm = 0.0;
-    *scale = 1.0f;
-    if (most <= 0.0f)
-        return RP_OK;
-    const rp_status status = rp_gradient_norm(executor, &norm);
-    if (norm > (double)most)
-        *scale = (float)((double)most / norm);
-    return status;
+    return rp_fail(executor->context, status, "%s: %s", call, rp_executor_words(executor, status));
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* Calls the kernel for every parameter; weight decay is for those of two dimensions or more. The
- * gradients are multiplied by `scale`. */
+ * gradients are scaled so that their norm is at most `most`, if it is not 0. */
 static rp_status update_all(rp_executor *executor, const char *call, rp_op op,
-                            const rp_op_params *params, float decay, float scale) {
+                            const rp_op_params *params, float decay, float most) {
     const size_t scale_slot = op == RP_OP_ADAMW ? ADAMW_IN - 1 : SGD_IN - 1;
-    rp_status status = RP_OK;
+    const float *scale = NULL;
     if (executor->kernels == NULL)
         return RP_OK;
     const int previous = executor->backend->enter(rp_context_threads(executor->context));
+    rp_status status = rp_executor_clip(executor, most, &scale);
     for (size_t i = 0; i < executor->program->parameter_count && status == RP_OK; i++) {
         update u = update_of(executor, i, op);
         rp_op_params own = *params;
-        u.infos[scale_slot] = (rp_tensor_info){RP_F32, RP_SCALAR};
-        u.places[scale_slot] = &scale;
+        if (scale != NULL)
+            u.infos[scale_slot] = (rp_tensor_info){RP_F32, RP_SCALAR};
+        u.places[scale_slot] = (void *)scale;
         if (op == RP_OP_ADAMW)
             own.adamw.weight_decay = u.infos[0].shape.rank >= 2 ? decay : 0.0f;
         status = call_update(executor, op, &own, &u);
@@ -156,7 +100,7 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
         return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                        "rp_adamw_step: betas in [0, 1), eps and max_grad_norm of at least 0, and "
                        "struct_size are needed");
-    rp_status status = check_update(executor, "rp_adamw_step");
+    rp_status status = rp_executor_check_update(executor, "rp_adamw_step");
     if (status != RP_OK)
         return status;
     if (executor->program->optimizer != RP_OPTIMIZER_ADAMW)
@@ -164,10 +108,6 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
                        "rp_adamw_step: the program was made without RP_OPTIMIZER_ADAMW");
     rp_op_params params;
     memset(&params, 0, sizeof params);
-    float scale = 1.0f;
-    status = clip(executor, o->max_grad_norm, &scale);
-    if (status != RP_OK)
-        return status;
     const double t = (double)++executor->updates;
     params.adamw.lr = o->lr;
     params.adamw.beta1 = o->beta1;
@@ -175,7 +115,8 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
     params.adamw.eps = o->eps;
     params.adamw.correction1 = (float)(1.0 - pow((double)o->beta1, t));
     params.adamw.correction2 = (float)(1.0 - pow((double)o->beta2, t));
-    return update_all(executor, "rp_adamw_step", RP_OP_ADAMW, &params, o->weight_decay, scale);
+    return update_all(executor, "rp_adamw_step", RP_OP_ADAMW, &params, o->weight_decay,
+                      o->max_grad_norm);
 }
 
 rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float max_grad_norm) {
@@ -185,16 +126,12 @@ rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float
         return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                        "rp_sgd_step: max_grad_norm is %g, at least 0 is needed",
                        (double)max_grad_norm);
-    rp_status status = check_update(executor, "rp_sgd_step");
+    rp_status status = rp_executor_check_update(executor, "rp_sgd_step");
     if (status != RP_OK)
         return status;
     rp_op_params params;
     memset(&params, 0, sizeof params);
-    float scale = 1.0f;
-    status = clip(executor, max_grad_norm, &scale);
     params.sgd.lr = lr;
     params.sgd.weight_decay = weight_decay;
-    return status == RP_OK
-               ? update_all(executor, "rp_sgd_step", RP_OP_SGD, &params, weight_decay, scale)
-               : status;
+    return update_all(executor, "rp_sgd_step", RP_OP_SGD, &params, weight_decay, max_grad_norm);
 }
