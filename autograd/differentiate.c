@@ -58,13 +58,29 @@ static bool is_persistent(const differentiator *d, uint32_t gradient) {
     return gradient != RP_NONE && d->program->code.values[gradient].kind == RP_CODE_GRADIENT;
 }
 
+static bool adds_up(const differentiator *d, uint32_t tensor) {
+    return d->program->accumulate && d->program->code.values[tensor].kind == RP_CODE_PARAMETER;
+}
+
+/* A gradient is of its tensor's type. One that accumulates over runs is f32, where small terms are
+ * not lost beside a large sum. */
+static rp_tensor_info gradient_info(const differentiator *d, uint32_t tensor) {
+    rp_tensor_info info = rp_code_info(&d->program->code, tensor);
+    if (adds_up(d, tensor))
+        info.dtype = RP_F32;
+    return info;
+}
+
+static rp_dtype dtype_of(const differentiator *d, uint32_t value) {
+    return (rp_dtype)d->program->code.values[value].dtype;
+}
+
 /* The sum so far of the gradient of a tensor: RP_NONE before the first contribution, unless it
  * accumulates over runs. */
 static rp_status sum_so_far(differentiator *d, uint32_t tensor, uint32_t *sum) {
     rp_program *program = d->program;
-    if (d->gradient[tensor] == RP_NONE && program->accumulate &&
-        program->code.values[tensor].kind == RP_CODE_PARAMETER) {
-        const rp_tensor_info info = rp_code_info(&program->code, tensor);
+    if (d->gradient[tensor] == RP_NONE && adds_up(d, tensor)) {
+        const rp_tensor_info info = gradient_info(d, tensor);
         const rp_status status = add_value(program, &info, RP_CODE_GRADIENT, &d->gradient[tensor]);
         if (status != RP_OK)
             return status;
@@ -80,21 +96,27 @@ static rp_status next_sum(differentiator *d, uint32_t tensor, uint32_t sum, uint
         *next = sum;
         return RP_OK;
     }
-    const rp_tensor_info info = rp_code_info(&d->program->code, tensor);
+    const rp_tensor_info info = gradient_info(d, tensor);
     const rp_status status = add_value(d->program, &info, RP_CODE_ACTIVATION, next);
     if (status == RP_OK)
         d->gradient[tensor] = *next;
     return status;
 }
 
-/* One more node: the sum so far plus a contribution that its own kernel could not add. */
+/* One more node: the sum so far plus a contribution that its own kernel could not add, or not in
+ * the type of the sum. */
 static rp_status add_contribution(differentiator *d, uint32_t tensor, uint32_t contribution) {
     rp_op_params params;
     memset(&params, 0, sizeof params);
+    const uint32_t sum = d->gradient[tensor];
+    const uint32_t in[] = {sum, contribution};
     uint32_t out = RP_NONE;
-    const uint32_t in[] = {d->gradient[tensor], contribution};
-    const rp_status status = next_sum(d, tensor, in[0], &out);
-    const rp_code_call call = {RP_OP_ADD, &params, in, &out, NULL, 2, 1};
+    const rp_status status = next_sum(d, tensor, sum, &out);
+    rp_code_call call = {RP_OP_ADD, &params, in, &out, NULL, 2, 1};
+    if (dtype_of(d, contribution) != dtype_of(d, sum)) {
+        params.cast.dtype = dtype_of(d, sum);
+        call = (rp_code_call){RP_OP_CAST, &params, &contribution, &out, &sum, 1, 1};
+    }
     return status != RP_OK ? status : add_node(d, &call);
 }
 
@@ -115,8 +137,9 @@ static rp_status emit_view(differentiator *d, const rp_op_params *params, uint32
         return RP_OK;
     const bool temporary = out->gradient_of == RP_VJP_TEMPORARY;
     const uint32_t tensor = temporary ? RP_NONE : d->vjp.in[out->gradient_of];
-    const rp_tensor_info info = temporary ? out->info : rp_code_info(code, tensor);
     const rp_tensor_info source = rp_code_info(code, from);
+    rp_tensor_info info = temporary ? out->info : rp_code_info(code, tensor);
+    info.dtype = source.dtype;
     uint32_t view = from, sum = RP_NONE;
     rp_status status = RP_OK;
     if (temporary || params->view.offset_bytes != 0 || !rp_code_info_equal(&info, &source)) {
@@ -135,6 +158,10 @@ static rp_status emit_view(differentiator *d, const rp_op_params *params, uint32
     return RP_OK;
 }
 
+static bool has_bit(uint32_t bits, size_t k) {
+    return k < 32 && (bits >> k & 1) != 0;
+}
+
 /* Decides where output k of a node goes. *later: it is a contribution that a node of its own has
  * to add. */
 static rp_status place_output(differentiator *d, rp_op op, rp_vjp_output *outputs, size_t k,
@@ -147,6 +174,10 @@ static rp_status place_output(differentiator *d, rp_op op, rp_vjp_output *output
     if (output->gradient_of == RP_VJP_TEMPORARY)
         return add_value(d->program, &output->info, RP_CODE_ACTIVATION, out);
     const uint32_t tensor = d->vjp.in[output->gradient_of];
+    const rp_op_def *def = rp_op_get(op);
+    const rp_tensor_info own = rp_code_info(&d->program->code, tensor);
+    const rp_tensor_info wanted = gradient_info(d, tensor);
+    const bool narrow = own.dtype != wanted.dtype && !has_bit(def->widens, k);
     bool twice = false; /* this node's own earlier output is not there yet to be added to */
     for (size_t j = 0; j < k; j++)
         twice =
@@ -155,11 +186,9 @@ static rp_status place_output(differentiator *d, rp_op op, rp_vjp_output *output
     rp_status status = sum_so_far(d, tensor, &sum);
     if (status != RP_OK)
         return status;
-    *later = twice || (sum != RP_NONE && (k >= 32 || !(rp_op_get(op)->accumulates >> k & 1)));
-    if (*later) {
-        const rp_tensor_info info = rp_code_info(&d->program->code, tensor);
-        return add_value(d->program, &info, RP_CODE_ACTIVATION, out);
-    }
+    *later = twice || narrow || (sum != RP_NONE && !has_bit(def->accumulates, k));
+    if (*later)
+        return add_value(d->program, narrow ? &own : &wanted, RP_CODE_ACTIVATION, out);
     *accumulate = sum;
     return next_sum(d, tensor, sum, out);
 }

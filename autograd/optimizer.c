@@ -119,6 +119,20 @@ rp_status rp_adamw_step(rp_executor *executor, const rp_adamw_options *options) 
                       o->max_grad_norm);
 }
 
+/* Updates of a bf16 parameter without a master would mostly be lost. */
+static rp_status check_masters(const rp_executor *executor, const char *call) {
+    const rp_program *program = executor->program;
+    for (size_t i = 0; i < program->parameter_count; i++) {
+        const rp_program_gradient *g = &program->gradients[program->parameters[i]];
+        if (program->code.values[g->leaf].dtype != RP_BF16 || g->state[RP_STATE_MASTER] != RP_NONE)
+            continue;
+        return rp_fail(executor->context, RP_BAD_STATE,
+                       "%s: %s is bf16, and the program was made without RP_OPTIMIZER_SGD", call,
+                       rp_tensor_name(program->tape, (rp_tensor){g->leaf + 1}));
+    }
+    return RP_OK;
+}
+
 rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float max_grad_norm) {
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
@@ -127,6 +141,8 @@ rp_status rp_sgd_step(rp_executor *executor, float lr, float weight_decay, float
                        "rp_sgd_step: max_grad_norm is %g, at least 0 is needed",
                        (double)max_grad_norm);
     rp_status status = rp_executor_check_update(executor, "rp_sgd_step");
+    if (status == RP_OK)
+        status = check_masters(executor, "rp_sgd_step");
     if (status != RP_OK)
         return status;
     rp_op_params params;

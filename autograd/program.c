@@ -170,6 +170,8 @@ rp_status rp_program_create(rp_tape *tape, const rp_program_options *options,
     if (status == RP_OK)
         status = rp_program_prune(made);
     if (status == RP_OK)
+        status = rp_program_mark_weight_casts(made);
+    if (status == RP_OK)
         status = rp_program_lower(made, options->name != NULL ? options->name : "program");
     if (status != RP_OK) {
         rp_program_destroy(made);

@@ -79,6 +79,9 @@ rp_norm_parts rp_program_norm_parts(const rp_program *program, const rp_backend 
 /* Leaves out nodes and outputs that nothing needs. */
 rp_status rp_program_prune(rp_program *program);
 
+/* Marks casts of parameters to be recomputed, unless they have a mark or are outputs. */
+rp_status rp_program_mark_weight_casts(rp_program *program);
+
 /* Makes the graph, the reports and graph_value. */
 rp_status rp_program_lower(rp_program *program, const char *name);
 

@@ -26,4 +26,5 @@ const rp_op_def rp_op_def_cast = {
     .infer = cast_infer,
     .vjp = cast_vjp,
     .accumulates = 1,
+    .widens = 1,
 };

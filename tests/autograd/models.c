@@ -9,8 +9,9 @@ static uint32_t next_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-static rp_tensor add_parameter(bench *b, const char *prefix, const char *name, rp_shape shape,
-                               float mean) {
+/* A parameter, or its cast. */
+static rp_tensor add_parameter(bench *b, const model_options *o, const char *prefix,
+                               const char *name, rp_shape shape, float mean) {
     char full[64];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     const rp_tensor tensor = bench_parameter(b, full, shape, NULL);
@@ -19,25 +20,26 @@ static rp_tensor add_parameter(bench *b, const char *prefix, const char *name, r
     const int64_t count = rp_shape_count(shape);
     for (int64_t i = 0; i < count; i++)
         data[i] = mean + 0.4f * ((float)next_random(&state) / 2147483648.0f - 0.5f);
-    return tensor;
+    return o->casts ? rp_cast(b->tape, tensor, RP_BF16) : tensor;
 }
 
-static rp_tensor norm(bench *b, const char *prefix, const char *name, rp_tensor x) {
+static rp_tensor norm(bench *b, const model_options *o, const char *prefix, const char *name,
+                      rp_tensor x) {
     char weight[64], bias[64];
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
-    const rp_tensor w = add_parameter(b, prefix, weight, RP_SHAPE(MODEL_DIM), 1.0f);
-    const rp_tensor c = add_parameter(b, prefix, bias, RP_SHAPE(MODEL_DIM), 0.0f);
+    const rp_tensor w = add_parameter(b, o, prefix, weight, RP_SHAPE(MODEL_DIM), 1.0f);
+    const rp_tensor c = add_parameter(b, o, prefix, bias, RP_SHAPE(MODEL_DIM), 0.0f);
     return rp_layernorm(b->tape, x, w, c, 1e-5f);
 }
 
-static rp_tensor linear(bench *b, const char *prefix, const char *name, rp_tensor x, int64_t in,
-                        int64_t out) {
+static rp_tensor linear(bench *b, const model_options *o, const char *prefix, const char *name,
+                        rp_tensor x, int64_t in, int64_t out) {
     char weight[64], bias[64];
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
-    const rp_tensor w = add_parameter(b, prefix, weight, RP_SHAPE(in, out), 0.0f);
-    const rp_tensor c = add_parameter(b, prefix, bias, RP_SHAPE(out), 0.0f);
+    const rp_tensor w = add_parameter(b, o, prefix, weight, RP_SHAPE(in, out), 0.0f);
+    const rp_tensor c = add_parameter(b, o, prefix, bias, RP_SHAPE(out), 0.0f);
     return rp_linear(b->tape, x, w, c, RP_IN_OUT);
 }
 
@@ -48,17 +50,17 @@ static rp_tensor block(bench *b, model *m, int i, rp_tensor h, const model_optio
     rp_attention_options attention = RP_ATTENTION_OPTIONS;
     attention.heads = 4;
     attention.dropout = o->dropout;
-    rp_tensor x = norm(b, prefix, "ln_1", h);
-    x = linear(b, prefix, "attn.c_attn", x, MODEL_DIM, 3 * MODEL_DIM);
+    rp_tensor x = norm(b, o, prefix, "ln_1", h);
+    x = linear(b, o, prefix, "attn.c_attn", x, MODEL_DIM, 3 * MODEL_DIM);
     x = o->unfused ? rp_attention_unfused(b->tape, x, RP_NO_TENSOR, RP_NO_TENSOR, &attention)
                    : rp_attention(b->tape, x, RP_NO_TENSOR, RP_NO_TENSOR, &attention);
     m->attention[i] = x;
-    x = linear(b, prefix, "attn.c_proj", x, MODEL_DIM, MODEL_DIM);
+    x = linear(b, o, prefix, "attn.c_proj", x, MODEL_DIM, MODEL_DIM);
     h = rp_add(b->tape, h, rp_dropout(b->tape, x, o->dropout));
-    x = norm(b, prefix, "ln_2", h);
-    x = linear(b, prefix, "mlp.c_fc", x, MODEL_DIM, 4 * MODEL_DIM);
+    x = norm(b, o, prefix, "ln_2", h);
+    x = linear(b, o, prefix, "mlp.c_fc", x, MODEL_DIM, 4 * MODEL_DIM);
     x = rp_gelu(b->tape, x, RP_GELU_TANH);
-    x = linear(b, prefix, "mlp.c_proj", x, 4 * MODEL_DIM, MODEL_DIM);
+    x = linear(b, o, prefix, "mlp.c_proj", x, 4 * MODEL_DIM, MODEL_DIM);
     return m->block_outputs[i] = rp_add(b->tape, h, rp_dropout(b->tape, x, o->dropout));
 }
 
@@ -77,8 +79,9 @@ model model_record(bench *b, model_options options) {
     for (int i = 0; i < m.seq; i++)
         ((int32_t *)bench_data(b, positions))[i] = i;
     const rp_tensor wte =
-        add_parameter(b, "", "wte.weight", RP_SHAPE(MODEL_VOCAB, MODEL_DIM), 0.0f);
-    const rp_tensor wpe = add_parameter(b, "", "wpe.weight", RP_SHAPE(m.seq, MODEL_DIM), 0.0f);
+        add_parameter(b, &options, "", "wte.weight", RP_SHAPE(MODEL_VOCAB, MODEL_DIM), 0.0f);
+    const rp_tensor wpe =
+        add_parameter(b, &options, "", "wpe.weight", RP_SHAPE(m.seq, MODEL_DIM), 0.0f);
     rp_tensor h = rp_add(b->tape, rp_embedding(b->tape, wte, m.tokens),
                          rp_embedding(b->tape, wpe, positions));
     if (options.frozen_below > 0)
@@ -91,9 +94,9 @@ model model_record(bench *b, model_options options) {
     }
     rp_block_end(b->tape);
     const size_t end = b->leaf_count;
-    h = norm(b, "", "ln_f", h);
+    h = norm(b, &options, "", "ln_f", h);
     const rp_tensor head = options.tied ? wte
-                                        : add_parameter(b, "", "lm_head.weight",
+                                        : add_parameter(b, &options, "", "lm_head.weight",
                                                         RP_SHAPE(MODEL_VOCAB, MODEL_DIM), 0.0f);
     if (options.frozen_end)
         freeze_from(b, end);

@@ -11,6 +11,7 @@ typedef struct model_options {
     int seq;       /* 0: 16 */
     float dropout; /* of the attention probabilities and both residuals */
     bool tied, unfused;
+    bool casts; /* parameters stay f32, and everything is computed with casts of them to bf16 */
     int frozen_below; /* parameters of everything before this block get no gradient; 0: none */
     bool frozen_end;  /* neither do those behind the blocks */
 } model_options;
