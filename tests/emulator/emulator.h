@@ -25,7 +25,11 @@
  * with NaN before each block. A kernel must be static, or in a namespace without a name: gcc lets
  * no section hold variables of functions that other files may have too. */
 #undef __shared__
+#ifdef RP_EMULATOR_ASAN /* puts red zones around static memory, but not in sections of their own */
+#define __shared__ static
+#else
 #define __shared__ static __attribute__((section("emulator_shared")))
+#endif
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #undef __grid_constant__

@@ -56,15 +56,29 @@ const char *emulator_who(char text[EMULATOR_WHO]) {
     return text;
 }
 
+/* A thread waits, and none before it waits at the same place. */
+static bool is_first_there(int index) {
+    const emulator_thread *t = &block->threads[index];
+    if (t->state != EMULATOR_AT_BARRIER && t->state != EMULATOR_IN_WARP)
+        return false;
+    for (int i = 0; i < index; i++) {
+        const emulator_thread *o = &block->threads[i];
+        if (o->state == t->state && o->place.line == t->place.line &&
+            strcmp(o->place.file, t->place.file) == 0)
+            return false;
+    }
+    return true;
+}
+
 void emulator_block_fail(const char *what) {
-    enum { MOST = 8 };
     char who[EMULATOR_WHO];
-    int told = 0;
+    int waiting = 0;
     fflush(stdout);
     for (int i = 0; i < block->count; i++) {
         const emulator_thread *t = &block->threads[i];
         const bool at_barrier = t->state == EMULATOR_AT_BARRIER;
-        if ((!at_barrier && t->state != EMULATOR_IN_WARP) || told++ >= MOST)
+        waiting += at_barrier || t->state == EMULATOR_IN_WARP;
+        if (!is_first_there(i))
             continue;
         fprintf(stderr, "emulator: thread (%u, %u, %u) waits at %s:%d in a %s", t->index.x,
                 t->index.y, t->index.z, t->place.file, t->place.line,
@@ -72,7 +86,7 @@ void emulator_block_fail(const char *what) {
         if (!at_barrier)
             fprintf(stderr, ", lane %d, mask %08x\n", t->lane, t->mask);
     }
-    fprintf(stderr, "emulator: %d of %d threads wait, %d have ended\n", told, block->count,
+    fprintf(stderr, "emulator: %d of %d threads wait, %d have ended\n", waiting, block->count,
             block->count - block->alive);
     emulator_fail("%s: %s", emulator_who(who), what);
 }

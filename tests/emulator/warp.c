@@ -126,9 +126,9 @@ uint64_t emulator_warp(uint32_t mask, emulator_warp_operation operation, uint64_
     me->source = source;
     if ((mask >> me->lane & 1) == 0 || (mask & ~warp->alive) != 0) {
         me->state = EMULATOR_IN_WARP;
-        emulator_block_fail((mask & ~warp->alive) != 0
-                                ? "a mask names lanes that have ended or never were"
-                                : "a lane calls a warp intrinsic with a mask without itself");
+        emulator_block_fail((mask >> me->lane & 1) == 0
+                                ? "a lane calls a warp intrinsic with a mask without itself"
+                                : "a mask names lanes that have ended or never were");
     }
     warp->arrived |= UINT32_C(1) << me->lane;
     me->state = EMULATOR_IN_WARP;
