@@ -13,23 +13,30 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline int32_t rp_math_bits(float x) {
+/* Kernels of CUDA compute the normal distribution by the same functions. */
+#ifdef __CUDACC__
+#define RP_MATH_INLINE static inline __host__ __device__
+#else
+#define RP_MATH_INLINE static inline
+#endif
+
+RP_MATH_INLINE int32_t rp_math_bits(float x) {
     int32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float rp_math_float(int32_t bits) {
+RP_MATH_INLINE float rp_math_float(int32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float rp_math_abs(float x) {
+RP_MATH_INLINE float rp_math_abs(float x) {
     return rp_math_float(rp_math_bits(x) & 0x7fffffff);
 }
 
-static inline float rp_math_copysign(float x, float sign) {
+RP_MATH_INLINE float rp_math_copysign(float x, float sign) {
     return rp_math_float(rp_math_bits(x) | (rp_math_bits(sign) & INT32_MIN));
 }
 
@@ -38,7 +45,7 @@ static inline float rp_math_copysign(float x, float sign) {
 #define RP_MATH_SHIFTER 12583039.0f
 
 /* 2^n of RP_MATH_SHIFTER + n for n in [-126, 127]; 0 for -127, infinity for 128. */
-static inline float rp_math_power_of_two(float shifted) {
+RP_MATH_INLINE float rp_math_power_of_two(float shifted) {
     return rp_math_float((int32_t)((uint32_t)rp_math_bits(shifted) << 23));
 }
 
@@ -48,15 +55,16 @@ typedef struct rp_math_reduced {
     float power, r;
 } rp_math_reduced;
 
-static inline rp_math_reduced rp_math_reduce(float x) {
+RP_MATH_INLINE rp_math_reduced rp_math_reduce(float x) {
     const float shifted = x * 1.44269504f + RP_MATH_SHIFTER;
     const float n = shifted - RP_MATH_SHIFTER;
-    return (rp_math_reduced){rp_math_power_of_two(shifted),
-                             (x - n * 0.693145752f) - n * 1.42860677e-6f};
+    const rp_math_reduced reduced = {rp_math_power_of_two(shifted),
+                                     (x - n * 0.693145752f) - n * 1.42860677e-6f};
+    return reduced;
 }
 
 /* e^r - 1 for |r| <= ln 2 / 2; relative error of the fit 1.4e-8. */
-static inline float rp_math_expm1_small(float r) {
+RP_MATH_INLINE float rp_math_expm1_small(float r) {
     float q = 0.00138706947f;
     q = q * r + 0.00836627185f;
     q = q * r + 0.0416674353f;
@@ -66,23 +74,23 @@ static inline float rp_math_expm1_small(float r) {
 }
 
 /* For x in [-88.3, 88.3]; below -87.7 already 0, for one multiplication less. */
-static inline float rp_math_exp_inside(float x) {
+RP_MATH_INLINE float rp_math_exp_inside(float x) {
     const rp_math_reduced a = rp_math_reduce(x);
     return (1.0f + rp_math_expm1_small(a.r)) * a.power;
 }
 
 /* For x <= 0. */
-static inline float rp_math_exp_negative(float x) {
+RP_MATH_INLINE float rp_math_exp_negative(float x) {
     return rp_math_exp_inside(x < -88.0f ? -88.0f : x);
 }
 
 /* For all x; infinity above 88.3, a little early. */
-static inline float rp_math_exp(float x) {
+RP_MATH_INLINE float rp_math_exp(float x) {
     return rp_math_exp_negative(x > 88.8f ? 88.8f : x);
 }
 
 /* From e^(2|x|) - 1, which is accurate near 0: tanh = that / (that + 2). */
-static inline float rp_math_tanh(float x) {
+RP_MATH_INLINE float rp_math_tanh(float x) {
     float a = rp_math_abs(x);
     a = a > 9.1f ? 9.1f : a;
     const rp_math_reduced t = rp_math_reduce(a + a);
@@ -91,7 +99,7 @@ static inline float rp_math_tanh(float x) {
 }
 
 /* From e^-|x|, which does not overflow. */
-static inline float rp_math_sigmoid(float x) {
+RP_MATH_INLINE float rp_math_sigmoid(float x) {
     const float e = rp_math_exp_negative(-rp_math_abs(x));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
@@ -105,15 +113,15 @@ typedef struct rp_math_normal {
 /* The same as |x|, but at most 13.27, where density and tail are 0. A minimum of integers:
  * compilers make better code of it. NaN gives 13.27, so x itself must enter the result elsewhere.
  */
-static inline float rp_math_normal_cut(float x) {
+RP_MATH_INLINE float rp_math_normal_cut(float x) {
     const int32_t bits = rp_math_bits(x) & INT32_MAX, most = rp_math_bits(13.27f);
     return rp_math_float(bits < most ? bits : most);
 }
 
 /* square - 2 n ln 2, rounded less than square was. Where n ln 2 is not rounded before it is
  * subtracted, one part of ln 2 will do. */
-static inline float rp_math_normal_rest(float square, float n) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+RP_MATH_INLINE float rp_math_normal_rest(float square, float n) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__)
     return square - n * 1.38629436f;
 #else
     return (square - n * 1.3862915f) - n * 2.85721364e-6f;
@@ -124,7 +132,7 @@ static inline float rp_math_normal_rest(float square, float n) {
  * 1.3e-8. tail / density is a quotient of polynomials, all coefficients positive: nothing cancels.
  * That of the fit is 9e-9 (1 + a^2 / 16). Both begin with 1: an addition each for a multiplication,
  * of which there are enough to keep a processor busy. */
-static inline rp_math_normal rp_math_normal_at(float a) {
+RP_MATH_INLINE rp_math_normal rp_math_normal_at(float a) {
     const float square = a * a, shifted = RP_MATH_SHIFTER - square * 0.721347511f;
     const float r = rp_math_normal_rest(square, RP_MATH_SHIFTER - shifted);
     float e = 8.62512843e-06f;
@@ -144,7 +152,8 @@ static inline rp_math_normal rp_math_normal_at(float a) {
     q = q * a + 154.045319f;
     q = q * a + 91.1193237f;
     const float density = e * rp_math_power_of_two(shifted);
-    return (rp_math_normal){density, density * p / q};
+    const rp_math_normal normal = {density, density * p / q};
+    return normal;
 }
 
 #endif

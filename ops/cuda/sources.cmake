@@ -1,11 +1,14 @@
 # The CUDA backend's sources, for the library and for the emulator in tests/emulator.
 set(REPRISE_CUDA_SOURCES
+  activation.cu
+  add.cu
   attention.c
   attention.cu
   attention_backward.cu
   attention_unfused.cu
   backend_cuda.c
   bias.cu
+  dropout.cu
   entry.c
   prepare.c
   products.c
