@@ -13,6 +13,7 @@ set(REPRISE_CUDA_SOURCES
   prepare.c
   products.c
   step.cu
+  sum.cu
   table.c
   workspace.c)
 list(TRANSFORM REPRISE_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
