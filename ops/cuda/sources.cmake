@@ -8,10 +8,14 @@ set(REPRISE_CUDA_SOURCES
   attention_unfused.cu
   backend_cuda.c
   bias.cu
+  cross_entropy.cu
   dropout.cu
+  embedding.cu
   entry.c
+  layernorm.cu
   prepare.c
   products.c
+  softmax.cu
   step.cu
   sum.cu
   table.c
