@@ -67,7 +67,7 @@ static const detector detectors[] = {
 /* What `bugs BUG` says, all of it; `text` has room for TEXT bytes. */
 static void run_bug(const detector *d, char *text) {
     char command[1024];
-    /* In plain order, whatever this process runs in; ThreadSanitizer waits at the end for others. */
+    /* In plain order, whatever this process runs in. ThreadSanitizer waits at the end. */
     snprintf(command, sizeof command,
              "export RP_EMULATOR_SEED=0 RP_EMULATOR_SHUFFLE=0 RP_EMULATOR_DEFER=0 "
              "RP_EMULATOR_GUARD=0 TSAN_OPTIONS=atexit_sleep_ms=0; %s '%s' %s 2>&1",
