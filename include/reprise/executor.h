@@ -38,8 +38,8 @@ typedef struct rp_executor_options {
     /* called behind each kernel, which a device is waited for */
     void (*trace)(void *user, const rp_trace_event *event);
     void *trace_user;
-    /* CUDA: the cudaStream_t that everything is given to, in order, instead of one of the executor's
-     * own; must outlive it. NULL elsewhere, and where memory is shared */
+    /* CUDA: the cudaStream_t that everything is given to, in order, instead of one of the
+     * executor's own; must outlive it. NULL elsewhere, and where memory is shared */
     void *stream;
     /* CUDA: the second rp_executor_run is recorded as a CUDA graph, which it and all later ones
      * replay: the same kernels at the same addresses, so the same bits, for one launch. The step's
