@@ -9,7 +9,6 @@
 /* The suites of tests/ops that run kernels. */
 #define SUITES(X)                                                                                  \
     X(attention)                                                                                   \
-    X(custom)                                                                                      \
     X(dropout)                                                                                     \
     X(elementwise)                                                                                 \
     X(math)                                                                                        \
