@@ -59,11 +59,12 @@ emulator_fiber *emulator_fiber_create(size_t bytes, void (*entry)(void)) {
     return fiber;
 }
 
+/* Asked once a thread: the answer comes from a file of the system. */
 void emulator_fiber_adopt(emulator_fiber *fiber) {
+    static _Thread_local void *bottom;
+    static _Thread_local size_t bytes;
     pthread_attr_t attributes;
-    void *bottom = NULL;
-    size_t bytes = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    if (bytes == 0 && pthread_getattr_np(pthread_self(), &attributes) == 0) {
         pthread_attr_getstack(&attributes, &bottom, &bytes);
         pthread_attr_destroy(&attributes);
     }
