@@ -9,15 +9,16 @@
 
 /* Samples of a median; nanoseconds that one sample should take at least, so that the clock and the
  * start of a team of threads do not count; runs that are taken for it at most. */
-enum { SAMPLES = 5, SAMPLE_NS = 100000, MOST_RUNS = 64, ALIGNMENT = 64 };
+enum { SAMPLES = 5, SAMPLE_NS = 100000, MOST_RUNS = 64 };
 /* A byte of which floats consist: 0.0115 in f32 and in bf16, nothing that is slow to compute. */
 enum { FLOAT_BYTE = 0x3c };
 
-/* One node with memory of its own. */
+/* One node with memory of its own, and the queue of all nodes that are measured together. */
 typedef struct bench {
     rp_context *context;
     const rp_backend *backend;
     rp_queue *queue;
+    rp_step_state step;
     char *block;
     size_t bytes, used;
     void **places; /* inputs, outputs, what is added to */
@@ -25,9 +26,11 @@ typedef struct bench {
     rp_kernel kernel;
 } bench;
 
-static bool add_room(size_t *sum, int64_t bytes) {
-    const size_t rounded = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return bytes <= INT64_MAX - ALIGNMENT && !__builtin_add_overflow(*sum, rounded, sum);
+static bool add_room(const bench *b, size_t *sum, int64_t bytes) {
+    const size_t unit = (size_t)b->backend->alignment;
+    const size_t rounded = ((size_t)bytes + unit - 1) / unit * unit;
+    return bytes <= INT64_MAX - b->backend->alignment &&
+           !__builtin_add_overflow(*sum, rounded, sum);
 }
 
 static int64_t bytes_of(const rp_tensor_info *info) {
@@ -60,7 +63,7 @@ static rp_status write_ids(const bench *b, void *place, int64_t bytes, int64_t r
 
 static void *take(bench *b, int64_t bytes) {
     void *place = b->block + b->used;
-    add_room(&b->used, bytes);
+    add_room(b, &b->used, bytes);
     return place;
 }
 
@@ -82,11 +85,11 @@ static rp_status fill_inputs(bench *b, rp_op op) {
 static rp_status make_room(bench *b, rp_op op, uint64_t added) {
     const rp_op_call *call = &b->launch.call;
     const int64_t workspace = b->backend->workspace(op, call);
-    bool fits = add_room(&b->bytes, workspace);
+    bool fits = add_room(b, &b->bytes, workspace) && add_room(b, &b->bytes, b->backend->step_bytes);
     for (size_t i = 0; i < call->in_count && fits; i++)
-        fits = add_room(&b->bytes, bytes_of(&call->in[i]));
+        fits = add_room(b, &b->bytes, bytes_of(&call->in[i]));
     for (size_t i = 0; i < call->out_count && fits; i++)
-        fits = add_room(&b->bytes, bytes_of(&call->out[i]));
+        fits = add_room(b, &b->bytes, bytes_of(&call->out[i]));
     void *block = NULL;
     if (!fits)
         return rp_fail_memory(b->context, "the tensors of a node");
@@ -100,7 +103,14 @@ static rp_status make_room(bench *b, rp_op op, uint64_t added) {
         sum[k] = k < 64 && (added >> k & 1) != 0 ? out[k] : NULL;
     }
     b->launch.workspace = workspace > 0 ? take(b, workspace) : NULL;
-    status = b->backend->fill(b->queue, b->block, 0, b->used);
+    b->launch.step = &b->step;
+    if (b->backend->step_bytes > 0) {
+        void *step = take(b, b->backend->step_bytes);
+        status = b->backend->write_step(b->queue, step, &b->step);
+        b->launch.step = step;
+    }
+    if (status == RP_OK)
+        status = b->backend->fill(b->queue, b->block, 0, b->used);
     b->launch.in = (const void *const *)b->places;
     b->launch.out = out;
     b->launch.accumulate = added != 0 ? (const void *const *)sum : NULL;
@@ -136,33 +146,33 @@ static rp_status time_kernel(const bench *b, int64_t *median_ns) {
     return status;
 }
 
-static rp_status measure(rp_context *context, const rp_backend *backend, rp_op op,
+static rp_status measure_node(bench *b, rp_op op, uint64_t added, int64_t *cost_ns) {
+    rp_status status = make_room(b, op, added);
+    if (status == RP_OK && b->backend->prepare != NULL)
+        status = b->backend->prepare(b->queue, op, &b->launch.call);
+    if (status != RP_OK)
+        return status;
+    const int previous = b->backend->enter(b->launch.threads);
+    status = time_kernel(b, cost_ns);
+    b->backend->leave(previous);
+    return status == RP_OK ? RP_OK
+                           : rp_fail(b->context, status, "costs: %s: %s", rp_op_get(op)->name,
+                                     rp_status_text(status));
+}
+
+static rp_status measure(rp_context *context, const rp_backend *backend, rp_queue *queue, rp_op op,
                          const rp_op_call *call, uint64_t added, int64_t *cost_ns) {
-    const rp_step_state step = {.seed = 1, .loss_scale = 1.0f};
-    const int threads = rp_context_threads(context);
     bench b = {.context = context,
                .backend = backend,
-               .launch = {.call = *call, .step = &step, .threads = threads},
+               .queue = queue,
+               .step = {.seed = 1, .loss_scale = 1.0f},
+               .launch = {.call = *call, .queue = queue, .threads = rp_context_threads(context)},
                .kernel = backend->kernels()[op]};
     b.places = rp_alloc(context, call->in_count + 2 * call->out_count, sizeof *b.places);
-    rp_status status = RP_OK;
-    if (b.places == NULL)
-        status = rp_fail_memory(context, "a node to measure");
-    if (status == RP_OK)
-        status = rp_backend_open(backend, context, NULL, &b.queue);
-    b.launch.queue = b.queue;
-    if (status == RP_OK)
-        status = make_room(&b, op, added);
-    if (status == RP_OK) {
-        const int previous = backend->enter(threads);
-        status = time_kernel(&b, cost_ns);
-        backend->leave(previous);
-        if (status != RP_OK)
-            rp_fail(context, status, "costs: %s: %s", rp_op_get(op)->name, rp_status_text(status));
-    }
+    const rp_status status = b.places != NULL ? measure_node(&b, op, added, cost_ns)
+                                              : rp_fail_memory(context, "a node to measure");
     if (b.block != NULL)
-        backend->release(b.queue, b.block, b.bytes);
-    rp_backend_close(backend, b.queue);
+        backend->release(queue, b.block, b.bytes);
     rp_free(context, b.places);
     return status;
 }
@@ -182,7 +192,7 @@ static rp_status check_backend(rp_context *context, rp_backend_kind kind,
 }
 
 static rp_status measure_program(const rp_program *program, const rp_backend *backend,
-                                 rp_cost_table *table) {
+                                 rp_queue *queue, rp_cost_table *table) {
     rp_context *context = program->context;
     rp_string text = {0};
     rp_tensor_info *infos = rp_alloc(context, rp_program_most_slots(program), sizeof *infos);
@@ -198,7 +208,7 @@ static rp_status measure_program(const rp_program *program, const rp_backend *ba
         if (!rp_cost_text(context, op, &call, added, &text))
             status = rp_fail_memory(context, "a table of costs");
         else if (rp_cost_table_find(table, text.data) < 0) {
-            status = measure(context, backend, op, &call, added, &cost);
+            status = measure(context, backend, queue, op, &call, added, &cost);
             if (status == RP_OK)
                 status = rp_cost_table_add(table, text.data, cost);
         }
@@ -243,8 +253,13 @@ rp_status rp_cost_table_measure(const rp_program *program, rp_backend_kind kind,
             used != NULL ? rp_cost_table_check(used, kind) : make_measured(context, backend, &used);
     if (status != RP_OK)
         return status;
-    backend->warm_up(context, NULL, rp_context_threads(context));
-    status = measure_program(program, backend, used);
+    rp_queue *queue = NULL;
+    status = rp_backend_open(backend, context, NULL, &queue);
+    if (status == RP_OK) {
+        backend->warm_up(context, queue, rp_context_threads(context));
+        status = measure_program(program, backend, queue, used);
+    }
+    rp_backend_close(backend, queue);
     if (*table == NULL && status != RP_OK) {
         rp_cost_table_destroy(used);
     } else if (*table == NULL) {
@@ -260,7 +275,8 @@ rp_status rp_cost_table_measure(const rp_program *program, rp_backend_kind kind,
  * element that lies in a cache, a sum that does not, and next to nothing. */
 enum { PRODUCT, ATTENTION, FUNCTION, TRAFFIC, NOTHING, SAMPLE_COUNT };
 
-static rp_status record(rp_context *context, rp_tape **tape, rp_program **program) {
+static rp_status record(rp_context *context, rp_backend_kind kind, rp_tape **tape,
+                        rp_program **program) {
     rp_status status = rp_tape_create(context, tape);
     if (status != RP_OK)
         return status;
@@ -283,6 +299,7 @@ static rp_status record(rp_context *context, rp_tape **tape, rp_program **progra
     options.outputs = outputs;
     options.output_count = SAMPLE_COUNT;
     options.forward_only = true;
+    options.backend = kind;
     return rp_program_create(t, &options, program);
 }
 
@@ -324,19 +341,22 @@ rp_status rp_device_measure(rp_context *context, rp_backend_kind kind, rp_device
     int64_t cost[SAMPLE_COUNT] = {0}, bytes[SAMPLE_COUNT] = {0};
     rp_status status = check_backend(context, kind, &backend);
     if (status == RP_OK)
-        status = record(context, &tape, &program);
+        status = record(context, kind, &tape, &program);
     if (status == RP_OK && program->code.node_count != SAMPLE_COUNT)
         status = rp_fail(context, RP_INTERNAL_ERROR, "device: %zu nodes to measure",
                          program->code.node_count);
+    rp_queue *queue = NULL;
     if (status == RP_OK)
-        backend->warm_up(context, NULL, rp_context_threads(context));
+        status = rp_backend_open(backend, context, NULL, &queue);
+    if (status == RP_OK)
+        backend->warm_up(context, queue, rp_context_threads(context));
     for (uint32_t i = 0; i < SAMPLE_COUNT && status == RP_OK; i++) {
         rp_tensor_info infos[8];
         int64_t accumulated = 0;
         uint64_t added = 0;
         const rp_op op = (rp_op)program->code.nodes[i].op;
         const rp_op_call call = rp_program_call(program, i, infos, &accumulated, &added);
-        status = measure(context, backend, op, &call, added, &cost[i]);
+        status = measure(context, backend, queue, op, &call, added, &cost[i]);
         bytes[i] = rp_op_bytes_moved(op, &call);
     }
     if (status == RP_OK) {
@@ -346,6 +366,7 @@ rp_status rp_device_measure(rp_context *context, rp_backend_kind kind, rp_device
         snprintf(device->name, sizeof device->name, "%.127s", text.machine);
         describe(program, cost, bytes, device);
     }
+    rp_backend_close(backend, queue);
     rp_program_destroy(program);
     rp_tape_destroy(tape);
     return status;
