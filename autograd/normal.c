@@ -13,7 +13,9 @@ static void box_muller(const uint32_t word[2], double deviation, float *out) {
     out[1] = (float)(deviation * (radius * sin(angle)));
 }
 
-enum { PIECE = 1024 }; /* elements; a multiple of 4 */
+/* Elements, multiples of 4: what a thread draws at a time, and what is written at a time, by one
+ * thread, as a queue must be. */
+enum { PIECE = 512, STRETCH = 32 * PIECE };
 
 /* Elements [4 * block, 4 * block + PIECE). */
 static void draw_piece(const uint32_t key[2], uint32_t stream, uint64_t block, double deviation,
@@ -24,6 +26,16 @@ static void draw_piece(const uint32_t key[2], uint32_t stream, uint64_t block, d
         box_muller(r.word, deviation, out + i);
         box_muller(r.word + 2, deviation, out + i + 2);
     }
+}
+
+/* Elements [4 * block, 4 * block + count), and the rest of the last piece. */
+static void draw_stretch(const rp_executor *executor, const uint32_t key[2], uint32_t stream,
+                         uint64_t block, double deviation, int64_t count, float out[STRETCH]) {
+    const int threads = rp_context_threads(executor->context);
+    (void)threads; /* without OpenMP */
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < count; i += PIECE)
+        draw_piece(key, stream, block + (uint64_t)i / 4, deviation, out + i);
 }
 
 static rp_status check_normal(rp_executor *executor, rp_tensor leaf, double deviation,
@@ -44,27 +56,15 @@ rp_status rp_executor_write_normal(rp_executor *executor, rp_tensor leaf, double
     if (executor == NULL)
         return RP_INVALID_ARGUMENT;
     rp_float_target target;
-    const rp_status status = check_normal(executor, leaf, deviation, &target);
+    rp_status status = check_normal(executor, leaf, deviation, &target);
     if (status != RP_OK || executor->kernels == NULL)
         return status;
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    const int64_t pieces = target.count / PIECE + (target.count % PIECE != 0);
-    const int threads = rp_context_threads(executor->context);
-    int failed = RP_OK; /* a queue is used by one thread at a time */
-    (void)threads;      /* without OpenMP */
-#pragma omp parallel for num_threads(threads) schedule(static)                                     \
-    reduction(max                                                                                  \
-              : failed) if (executor->queue == NULL)
-    for (int64_t i = 0; i < pieces; i++) {
-        const int64_t begin = i * PIECE, left = target.count - begin;
-        float values[PIECE];
-        draw_piece(key, stream, (uint64_t)begin / 4, deviation, values);
-        const rp_status written =
-            rp_executor_write_floats(executor, &target, begin, values, left < PIECE ? left : PIECE);
-        failed = written > (rp_status)failed ? (int)written : failed;
+    for (int64_t begin = 0; begin < target.count && status == RP_OK; begin += STRETCH) {
+        const int64_t left = target.count - begin, count = left < STRETCH ? left : STRETCH;
+        float values[STRETCH];
+        draw_stretch(executor, key, stream, (uint64_t)begin / 4, deviation, count, values);
+        status = rp_executor_write_floats(executor, &target, begin, values, count);
     }
-    return failed == RP_OK
-               ? RP_OK
-               : rp_fail(executor->context, (rp_status)failed, "rp_executor_write_normal: %s",
-                         rp_status_text((rp_status)failed));
+    return status;
 }
