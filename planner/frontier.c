@@ -10,12 +10,16 @@ enum {
     MIN_PLACES = 8,       /* on the largest */
     MOST_CHOICES = 64,    /* of a hull */
     MOST_NODES = 300000,  /* on more than that the rules have to do */
-    RUNS_PER_PLACE = 100, /* effort for one place, in runs of every node */
+    RUNS_PER_PLACE = 110, /* effort for one place, in runs of every node */
     STRIDES = 24,         /* from the top to the bottom of the shelf */
     MOST_MISSED = 8,      /* attempts to get below the lowest place */
     QUIET_ROUNDS = 4,     /* over all places without an improvement before the search ends */
+    SMALL_NODES = 400,    /* of graphs that are worth more than half a second, */
+    FAR = 200,            /* if the bound is further away than this part of all costs: */
+    FAR_EFFORT = 4,       /* as many times the effort */
     CLOSE_ENOUGH = 1000,  /* parts of all costs between a bound and what is worth improving */
-    NOISE = 40            /* percent, of the estimates while improving */
+    NOISE = 40,           /* percent, of the estimates while improving */
+    FEW_TAKEN = 3         /* moves by one survey, every second time: others do well without limit */
 };
 
 /* The effort for each node up to so many: small graphs are worth half a second, and beyond that it
@@ -259,6 +263,21 @@ static size_t find_stride(size_t count) {
     }
 }
 
+/* Whether the bound is far away at a quarter of the places: there may be much to find. */
+static bool is_far(const frontier *f, const rp_bound *bound) {
+    const rp_shelf *shelf = &f->search->shelf;
+    const int64_t gap = f->search->graph->total_cost_ns / FAR;
+    size_t far = 0, known = 0;
+    for (size_t place = 0; place < shelf->count; place++) {
+        const size_t best = rp_shelf_best(shelf, place);
+        if (best == shelf->count)
+            continue;
+        known++;
+        far += shelf->places[best].cost - rp_bound_cost(bound, rp_shelf_target(shelf, place)) > gap;
+    }
+    return far > known / 4;
+}
+
 /* Away from what stands at a place and back to its target by another way, place after place, until
  * nothing has come of it for a long time. */
 static rp_status improve(frontier *f) {
@@ -267,9 +286,11 @@ static rp_status improve(frontier *f) {
     rp_status status = rp_memo_bound(s->graph, &bound);
     const int64_t gap = s->graph->total_cost_ns / CLOSE_ENOUGH;
     const size_t stride = find_stride(s->shelf.count);
-    size_t place = 0, quiet = 0;
+    size_t place = 0, quiet = 0, round = 0;
     uint64_t changes = s->shelf.changes;
     s->noise = NOISE;
+    if (status == RP_OK && s->graph->node_count <= SMALL_NODES && is_far(f, bound))
+        s->effort *= FAR_EFFORT;
     while (status == RP_OK && s->effort > 0 && quiet < QUIET_ROUNDS * s->shelf.count) {
         place = (place + stride) % s->shelf.count;
         quiet = changes == s->shelf.changes ? quiet + 1 : 0;
@@ -278,6 +299,7 @@ static rp_status improve(frontier *f) {
         const size_t best = rp_shelf_best(&s->shelf, place);
         bool reached = false;
         s->effort--;
+        s->most_taken = round++ % 2 == 0 ? 0 : FEW_TAKEN;
         if (best == s->shelf.count ||
             s->shelf.places[best].cost - rp_bound_cost(bound, target) <= gap)
             continue;
@@ -290,6 +312,7 @@ static rp_status improve(frontier *f) {
             status = rp_search_refill(s, &f->drops, target, f->patience);
     }
     s->noise = 0;
+    s->most_taken = 0;
     return status;
 }
 

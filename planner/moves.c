@@ -1,10 +1,15 @@
 /* Estimates of what one more drop or one more hold brings, from the survey of an expansion. */
 #include "survey.h"
+#include "wide.h"
 
 #include <string.h>
 
 /* An input that is this many times smaller than the dropped value is carried on, not run again. */
 enum { SMALL_PART = 8 };
+
+/* How many times the price of a move may grow before it is given up: what its replays save in turn
+ * is known in the end only. */
+enum { MOST_PRICES = 16 };
 
 /* Of more hot runs than that the sum is only bounded. */
 enum { MOST_SUMMED = 64 };
@@ -81,6 +86,7 @@ static int64_t sum_hot(const rp_survey *s, uint32_t before, uint32_t after, int6
 static void begin_move(rp_survey *s, rp_move *move) {
     move->count = 0;
     move->cost = move->bytes = 0;
+    move->matters = 0;
     s->mark++;
     s->list_count = 0;
 }
@@ -123,9 +129,11 @@ static bool need_value(rp_survey *s, const replay *r, uint32_t value, rp_move *m
         return true;
     const uint32_t last_stage = x->run_stage[instance->last];
     const bool carried = is_free(s, value, last_stage, r->stage);
-    const bool drops = carried && (r->kind & RP_DROP_CLOSURE) && !x->fixed[value] &&
-                       instance->last < s->at && last_stage <= r->border &&
-                       x->graph->values[value].bytes > r->small;
+    const bool may_drop = carried && !x->fixed[value] && instance->last < s->at &&
+                          last_stage <= r->border && x->graph->values[value].bytes > r->small;
+    const bool drops = may_drop && (r->kind & RP_DROP_CLOSURE);
+    if (may_drop)
+        move->matters |= RP_DROP_CLOSURE;
     if (carried && !drops) {
         move->bytes -= sum_hot(s, instance->last, r->run, x->graph->values[value].bytes, true);
         return true;
@@ -146,6 +154,8 @@ static bool use_byproducts(rp_survey *s, const replay *r, uint32_t n, rp_move *m
         const uint32_t run = x->instances[next].begin, stage = x->run_stage[run];
         if (!is_free(s, value, r->stage, stage))
             continue;
+        if (stage > r->stage)
+            move->matters |= RP_DROP_TRANSIENT;
         if ((r->kind & RP_DROP_TRANSIENT) && stage > r->stage) {
             if (!add_decision(s, move, value, r->stage))
                 return false;
@@ -165,14 +175,14 @@ static bool replay_value(rp_survey *s, const replay *r, uint32_t value, rp_move 
     const size_t begin = s->list_count;
     if (!enlist(s, s->node_mark, x->graph->values[value].writer))
         return false;
-    for (size_t i = begin; i < s->list_count; i++) {
+    for (size_t i = begin; i < s->list_count && move->cost <= move->limit; i++) {
         const uint32_t n = s->list[i];
         move->cost += x->graph->nodes[n].cost_ns;
         for (uint32_t k = x->input_begin[n]; k < x->input_begin[n + 1]; k++)
             if (!need_value(s, r, x->inputs[k], move))
                 return false;
     }
-    for (size_t i = begin; i < s->list_count; i++)
+    for (size_t i = begin; i < s->list_count && move->cost <= move->limit; i++)
         if (!use_byproducts(s, r, s->list[i], move))
             return false;
     return true;
@@ -190,11 +200,22 @@ static uint32_t find_border(const rp_survey *s, const rp_wait *wait) {
     return before <= border && border < next ? border : RP_NONE;
 }
 
-static rp_status drop_storage(rp_survey *s, size_t first, int kind, rp_move *move, bool *fits) {
+/* The cost from which on a move that wins at most `bytes` is given up. */
+static int64_t find_limit(const rp_price *most, int64_t bytes) {
+    if (most == NULL)
+        return INT64_MAX;
+    const rp_wide limit = (rp_wide)most->cost * bytes / most->bytes * MOST_PRICES;
+    return limit < INT64_MAX ? (int64_t)limit : INT64_MAX;
+}
+
+static rp_status drop_storage(rp_survey *s, size_t first, int kind, const rp_price *most,
+                              rp_move *move, bool *fits) {
     const rp_expander *x = s->x;
     const uint32_t storage = x->storage[s->waits[first].instance];
     const int64_t bytes = x->bytes[storage];
     uint32_t before = 0, after = RP_NONE;
+    move->limit =
+        find_limit(most, sum_hot(s, s->waits[first].before, s->waits[first].after, bytes, false));
     for (size_t i = first; i < s->wait_count; i++) {
         const rp_wait *wait = &s->waits[i];
         if (x->storage[wait->instance] != storage)
@@ -205,6 +226,10 @@ static rp_status drop_storage(rp_survey *s, size_t first, int kind, rp_move *mov
         const replay r = {wait->after, stage_of(x, wait->after), border, kind, bytes / SMALL_PART};
         if (!add_decision(s, move, wait->value, border) || !replay_value(s, &r, wait->value, move))
             return rp_fail_memory(x->graph->context, "a move of the search");
+        if (move->cost > move->limit) {
+            move->matters = RP_DROP_KINDS - 1; /* nobody has looked */
+            return RP_OK;
+        }
         before = wait->before > before ? wait->before : before;
         after = wait->after < after ? wait->after : after;
         if (!x->has_views)
@@ -215,7 +240,8 @@ static rp_status drop_storage(rp_survey *s, size_t first, int kind, rp_move *mov
     return RP_OK;
 }
 
-rp_status rp_survey_drop(rp_survey *s, size_t wait, int kind, rp_move *move, bool *fits) {
+rp_status rp_survey_drop(rp_survey *s, size_t wait, int kind, const rp_price *most, rp_move *move,
+                         bool *fits) {
     const rp_expander *x = s->x;
     const uint32_t storage = x->storage[s->waits[wait].instance];
     *fits = false;
@@ -225,7 +251,7 @@ rp_status rp_survey_drop(rp_survey *s, size_t wait, int kind, rp_move *move, boo
     for (size_t i = 0; x->has_views && i < wait; i++)
         if (x->storage[s->waits[i].instance] == storage)
             return RP_OK; /* looked at with the first of them */
-    return drop_storage(s, wait, kind, move, fits);
+    return drop_storage(s, wait, kind, most, move, fits);
 }
 
 /* ---- Holding -------------------------------------------------------------------------------- */

@@ -35,7 +35,8 @@ rp_status rp_search_create(const rp_graph *graph, rp_candidates *set, int64_t ef
         return status;
     status = rp_survey_create(&search->x, &search->survey);
     search->trials = rp_alloc(graph->context, MOST_TRIED, sizeof *search->trials);
-    if (status == RP_OK && search->trials == NULL)
+    search->prices = rp_alloc(graph->context, MOST_TRIED, sizeof *search->prices);
+    if (status == RP_OK && (search->trials == NULL || search->prices == NULL))
         status = rp_fail_memory(graph->context, "the search for schedules");
     if (status != RP_OK)
         rp_search_clear(search);
@@ -50,6 +51,7 @@ void rp_search_clear(rp_search *search) {
         rp_move_clear(context, &search->trials[i].move);
     rp_free(context, search->trials);
     rp_free(context, search->ranked);
+    rp_free(context, search->prices);
     rp_free(context, search->undo);
     rp_schedule_clear(context, &search->schedule);
     rp_shelf_clear(&search->shelf);
@@ -160,19 +162,58 @@ static int compare_holds(const void *left, const void *right) {
 
 /* ---- Descent -------------------------------------------------------------------------------- */
 
-static rp_status rank_drops(rp_search *s, size_t *count) {
-    rp_move *scratch = &s->trials[0].move;
-    *count = 0;
-    for (size_t w = 0; w < s->survey.wait_count; w++)
-        for (int kind = 0; kind < RP_DROP_KINDS; kind++) {
-            bool fits = false;
-            rp_status status = rp_survey_drop(&s->survey, w, kind, scratch, &fits);
-            if (status == RP_OK && fits)
-                status = rank(s, count,
-                              (ranked){(uint32_t)w, kind, blur(s, scratch->cost), scratch->bytes});
-            if (status != RP_OK)
-                return status;
+/* Keeps the MOST_TRIED lowest prices, ascending: dearer moves are not tried. */
+static void note_price(rp_search *s, const ranked *move) {
+    const rp_price price = {move->cost > 0 ? move->cost : 0, move->bytes};
+    size_t i = s->price_count;
+    if (i < MOST_TRIED)
+        s->price_count++;
+    else if (rp_ratio_compare(price.cost, price.bytes, s->prices[i - 1].cost,
+                              s->prices[i - 1].bytes) >= 0)
+        return;
+    else
+        i--;
+    for (; i > 0 && rp_ratio_compare(price.cost, price.bytes, s->prices[i - 1].cost,
+                                     s->prices[i - 1].bytes) < 0;
+         i--)
+        s->prices[i] = s->prices[i - 1];
+    s->prices[i] = price;
+}
+
+/* The kinds of drop of one wait. Most differ in nothing from a simpler kind, and are left out. */
+static rp_status rank_kinds(rp_search *s, size_t wait, size_t *count) {
+    rp_move *move = &s->trials[0].move;
+    int matters[RP_DROP_KINDS] = {0};
+    for (int kind = 0; kind < RP_DROP_KINDS; kind++) {
+        const rp_price *most = s->price_count == MOST_TRIED ? &s->prices[MOST_TRIED - 1] : NULL;
+        bool fits = false, differs = true;
+        for (int part = 1; part < RP_DROP_KINDS; part *= 2)
+            differs = differs && (!(kind & part) || (matters[kind ^ part] & part));
+        if (!differs) {
+            for (int part = 1; part < RP_DROP_KINDS; part *= 2)
+                matters[kind] |= kind & part ? matters[kind ^ part] : 0;
+            continue;
         }
+        rp_status status = rp_survey_drop(&s->survey, wait, kind, most, move, &fits);
+        matters[kind] = move->matters;
+        if (status == RP_OK && fits)
+            status =
+                rank(s, count, (ranked){(uint32_t)wait, kind, blur(s, move->cost), move->bytes});
+        if (status == RP_OK && fits)
+            note_price(s, &s->ranked[*count - 1]);
+        if (status != RP_OK)
+            return status;
+    }
+    return RP_OK;
+}
+
+static rp_status rank_drops(rp_search *s, size_t *count) {
+    *count = s->price_count = 0;
+    for (size_t w = 0; w < s->survey.wait_count; w++) {
+        const rp_status status = rank_kinds(s, w, count);
+        if (status != RP_OK)
+            return status;
+    }
     if (*count > 0)
         qsort(s->ranked, *count, sizeof *s->ranked, compare_drops);
     return RP_OK;
@@ -183,7 +224,7 @@ static rp_status keep_moves(rp_search *s, size_t count) {
     for (size_t i = 0; i < count; i++) {
         bool fits = false;
         const rp_status status = rp_survey_drop(&s->survey, s->ranked[i].item, s->ranked[i].kind,
-                                                &s->trials[i].move, &fits);
+                                                NULL, &s->trials[i].move, &fits);
         if (status != RP_OK)
             return status;
         s->trials[i].cost = s->ranked[i].cost > 0 ? s->ranked[i].cost : 0;
@@ -248,7 +289,7 @@ static rp_status take_moves(rp_search *s, rp_drops *drops, int64_t target, size_
             status = take_back(s, drops, true);
             missed++;
         }
-        if (++i >= count || peak <= target)
+        if (++i >= count || peak <= target || i - best == s->most_taken)
             break;
         if (status == RP_OK)
             status = apply(s, drops, &s->trials[i].move, true);
@@ -398,7 +439,7 @@ static rp_status drop_some(rp_search *s, rp_drops *drops) {
         return status;
     const uint32_t wait = next_random(s, (uint32_t)s->survey.wait_count);
     const int kind = (int)next_random(s, RP_DROP_KINDS);
-    status = rp_survey_drop(&s->survey, wait, kind, &s->trials[0].move, &fits);
+    status = rp_survey_drop(&s->survey, wait, kind, NULL, &s->trials[0].move, &fits);
     return status == RP_OK ? apply(s, drops, &s->trials[0].move, true) : status;
 }
 

@@ -15,11 +15,14 @@ typedef struct rp_search {
     rp_shelf shelf; /* empty until somebody creates it */
     int64_t effort; /* runs that may still be expanded; counted, never timed */
     uint64_t random;
-    uint32_t noise; /* estimates of drops are off by up to this many percent, at random */
+    size_t most_taken; /* moves between one survey and the next; 0: no limit */
+    uint32_t noise;    /* estimates of drops are off by up to this many percent, at random */
 
     struct rp_ranked *ranked; /* moves by their estimates */
     size_t ranked_capacity;
     struct rp_trial *trials;
+    rp_price *prices; /* the lowest of what is ranked, ascending */
+    size_t price_count;
     rp_drop *undo; /* what the move being tried has added or removed */
     size_t undo_count, undo_capacity;
     rp_schedule schedule;

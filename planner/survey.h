@@ -48,6 +48,8 @@ typedef struct rp_move {
     size_t count, capacity;
     int64_t cost;  /* more recompute; of a hold: less */
     int64_t bytes; /* less above the level, summed over the hot runs; of a hold: more at the peak */
+    int64_t limit; /* a drop that costs more is given up */
+    int matters;   /* of a drop: parts of its kind that would have made, or made, a difference */
 } rp_move;
 
 void rp_move_clear(rp_context *context, rp_move *move);
@@ -60,9 +62,16 @@ typedef enum rp_drop_kind {
     RP_DROP_KINDS = 4
 } rp_drop_kind;
 
+/* A price, to compare moves with: cost for bytes, of which there are more than 0. */
+typedef struct rp_price {
+    int64_t cost, bytes;
+} rp_price;
+
 /* The value of a wait is dropped there, and with it all others on its storage. `*fits`: it can be,
- * and something is won. */
-rp_status rp_survey_drop(rp_survey *survey, size_t wait, int kind, rp_move *move, bool *fits);
+ * and something is won. It is given up, and does not fit, where it is bound to be several times as
+ * dear as `most`, which may be NULL: what a drop makes run again can be most of the graph. */
+rp_status rp_survey_drop(rp_survey *survey, size_t wait, int kind, const rp_price *most,
+                         rp_move *move, bool *fits);
 
 /* A run that is not a first run is saved, by holding what it makes from the last use before on.
  * `*fits`: nothing fixed by a mark stands against it. */

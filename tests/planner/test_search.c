@@ -152,7 +152,7 @@ static void test_estimates_of_first_drops_are_exact(void) {
             RP_REQUIRE_OK(context, rp_survey_list_waits(survey, l.search.x.peak_run));
             if (w >= survey->wait_count)
                 break;
-            RP_REQUIRE_OK(context, rp_survey_drop(survey, w, kind, &move, &fits));
+            RP_REQUIRE_OK(context, rp_survey_drop(survey, w, kind, NULL, &move, &fits));
             if (!fits)
                 continue;
             for (size_t i = 0; i < move.count; i++)
