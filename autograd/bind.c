@@ -58,6 +58,23 @@ static int64_t place_by_plan(rp_executor *executor, const rp_graph *graph) {
     return end;
 }
 
+/* The owner's value for one of this program: the same leaf, or its scratch for the same purpose if
+ * that is large enough (runs of both are in order, and each begins by filling it). RP_NONE: none. */
+static uint32_t value_of_owner(const rp_executor *executor, const rp_graph *graph, size_t v) {
+    const rp_program *program = executor->program, *owner = executor->owner->program;
+    if (v < owner->tensor_count && program->code.values[v].kind != RP_CODE_SCRATCH)
+        return owner->graph_value[v];
+    for (int k = 0; k < RP_SCRATCH_COUNT; k++) {
+        if (program->scratch[k] != v || owner->scratch[k] == RP_NONE)
+            continue;
+        const uint32_t value = owner->graph_value[owner->scratch[k]];
+        if (value != RP_NONE &&
+            owner->graph->values[value].bytes >= graph->values[program->graph_value[v]].bytes)
+            return value;
+    }
+    return RP_NONE;
+}
+
 /* A leaf that the owner of the arena has lies there; another one behind all that persists. */
 static rp_status place_by_owner(rp_executor *executor, const rp_graph *graph) {
     const rp_program *program = executor->program;
@@ -72,10 +89,9 @@ static rp_status place_by_owner(rp_executor *executor, const rp_graph *graph) {
             return rp_fail(executor->context, RP_INVALID_ARGUMENT,
                            "executor: a program that accumulates or has optimizer state cannot "
                            "share another one's memory");
-        const bool known =
-            v < owner->program->tensor_count && owner->program->graph_value[v] != RP_NONE;
-        executor->offset[value] = known ? owner->offset[owner->program->graph_value[v]] : end;
-        if (!known)
+        const uint32_t known = value_of_owner(executor, graph, v);
+        executor->offset[value] = known != RP_NONE ? owner->offset[known] : end;
+        if (known == RP_NONE)
             end = add_end(end, end, graph->values[value].bytes);
     }
     executor->persistent_end = end;
