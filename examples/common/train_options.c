@@ -10,7 +10,6 @@ static bool check_built(const train_options *o, failure *failure) {
     } rows[] = {
         {"arch", o->arch, "llama", "gpt2"},
         {"dtype", o->dtype, "bf16", "f32"},
-        {"backend", o->backend, "cuda", "cpu or null"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].value, rows[i].missing) == 0) {
@@ -60,5 +59,7 @@ rp_dtype train_options_dtype(const train_options *options) {
 }
 
 rp_backend_kind train_options_backend(const train_options *options) {
-    return strcmp(options->backend, "null") == 0 ? RP_BACKEND_NULL : RP_BACKEND_CPU;
+    return strcmp(options->backend, "null") == 0   ? RP_BACKEND_NULL
+           : strcmp(options->backend, "cuda") == 0 ? RP_BACKEND_CUDA
+                                                   : RP_BACKEND_CPU;
 }

@@ -52,7 +52,7 @@ typedef struct train_options {
         {"costs", OPTION_TEXT, &(o)->costs, "model|FILE",                                          \
          "of the nodes; FILE: reprise-device (modelled) or reprise-costs (measured)"},             \
         {"plan", OPTION_TEXT, &(o)->plan, "PLAN.json", "run this plan instead of making one"},     \
-        {"backend", OPTION_CHOICE, &(o)->backend, "cpu|cuda|null|auto", "cuda is not built yet"},  \
+        {"backend", OPTION_CHOICE, &(o)->backend, "cpu|cuda|null|auto", "auto is cpu today"},      \
         {"threads", OPTION_COUNT, &(o)->threads, "N", "of the kernels (default: all cores)"},      \
         {"seed", OPTION_NUMBER, &(o)->seed, "N", "of initial weights and dropout"},                \
         {"load", OPTION_TEXT, &(o)->load, "FILE.safetensors", "initial weights"}, {                \

@@ -101,6 +101,7 @@ static bool make_program(trainer *t, failure *failure) {
     options.accumulate = t->options->accum > 1;
     options.optimizer = RP_OPTIMIZER_ADAMW;
     options.seed = (uint64_t)t->options->seed;
+    options.backend = train_options_backend(t->options);
     const rp_status status = rp_program_create(t->tape, &options, &t->program);
     if (status != RP_OK)
         return trainer_fail(t, status, NULL, failure);
@@ -204,7 +205,9 @@ bool trainer_start(trainer *trainer, const char *trace, failure *failure) {
         return false;
     rp_executor_options options = RP_EXECUTOR_OPTIONS;
     options.backend = train_options_backend(trainer->options);
-    options.time_replays = true;
+    /* A device's step is recorded and replayed, unless single kernels are to be seen. */
+    options.record = options.backend == RP_BACKEND_CUDA && trace == NULL;
+    options.time_replays = !options.record;
     if (trace != NULL) {
         options.trace = trace_add;
         options.trace_user = &trainer->trace;
@@ -326,8 +329,10 @@ static bool validator_open(validator *v, const trainer *t, bool *fits, failure *
     program.losses = &t->model.loss;
     program.loss_count = 1;
     program.forward_only = true;
+    program.backend = train_options_backend(t->options);
     rp_plan_options plan = RP_PLAN_OPTIONS;
     rp_executor_options executor = RP_EXECUTOR_OPTIONS;
+    executor.backend = train_options_backend(t->options);
     executor.evaluate = true;
     executor.share = t->executor;
     *v = (validator){0};

@@ -27,11 +27,18 @@ void training_summary_free(training_summary *summary) {
     summary->gradient_norms = NULL;
 }
 
-/* The processor's name for people; "cpu" where the system does not tell. */
+static const char *backend_name(const trainer *t) {
+    static const char *const names[] = {
+        [RP_BACKEND_CPU] = "cpu", [RP_BACKEND_NULL] = "null", [RP_BACKEND_CUDA] = "cuda"};
+    return names[train_options_backend(t->options)];
+}
+
+/* The processor's name for people; the backend's where the system does not tell. */
 static void device_name(const trainer *t, char *name, size_t bytes) {
     char line[256];
-    snprintf(name, bytes, "%s", t->computes ? "cpu" : "null");
-    FILE *file = t->computes ? fopen("/proc/cpuinfo", "r") : NULL;
+    const bool is_cpu = train_options_backend(t->options) == RP_BACKEND_CPU;
+    snprintf(name, bytes, "%s", backend_name(t));
+    FILE *file = is_cpu ? fopen("/proc/cpuinfo", "r") : NULL;
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         const char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
@@ -46,8 +53,8 @@ static void device_name(const trainer *t, char *name, size_t bytes) {
 static json_t *device_object(const trainer *t) {
     char name[256];
     device_name(t, name, sizeof name);
-    return json_pack("{s:s, s:o, s:i}", "backend", t->computes ? "cpu" : "null", "name",
-                     report_text(name), "threads", rp_context_threads(t->context));
+    return json_pack("{s:s, s:o, s:i}", "backend", backend_name(t), "name", report_text(name),
+                     "threads", rp_context_threads(t->context));
 }
 
 /* a + b, at most INT64_MAX. */

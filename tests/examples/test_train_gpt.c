@@ -344,7 +344,6 @@ static void test_statuses_of_what_cannot_be_done(void) {
     const char *bad = folder_file(&f, "bad"), *missing = folder_file(&f, "missing");
     EXPECT(PROGRAM, 2, "not built yet", "--arch", "llama");
     EXPECT(PROGRAM, 2, "not built yet", "--dtype", "bf16");
-    EXPECT(PROGRAM, 2, "not built yet", "--backend", "cuda");
     EXPECT(PROGRAM, 4, "missing", TINY, "--costs", missing);
     EXPECT(PROGRAM, 2, "multiple of --heads", "--dim", "17");
     EXPECT(PROGRAM, 2, "--budget", "--budget", "lots");
