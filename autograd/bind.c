@@ -59,7 +59,8 @@ static int64_t place_by_plan(rp_executor *executor, const rp_graph *graph) {
 }
 
 /* The owner's value for one of this program: the same leaf, or its scratch for the same purpose if
- * that is large enough (runs of both are in order, and each begins by filling it). RP_NONE: none. */
+ * that is large enough: runs of both are in order, and each begins by filling it. RP_NONE: none.
+ */
 static uint32_t value_of_owner(const rp_executor *executor, const rp_graph *graph, size_t v) {
     const rp_program *program = executor->program, *owner = executor->owner->program;
     if (v < owner->tensor_count && program->code.values[v].kind != RP_CODE_SCRATCH)
