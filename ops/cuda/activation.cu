@@ -1,108 +1,123 @@
 /* gelu, tanh, sigmoid, relu, silu: x [n] -> y [n]; backward: (x or y) [n], dy [n] -> dx [n].
  * Kept: x for gelu and silu, whose derivative is no function of y; y for the others. */
 #include "elementwise.h"
+#include "exponential.h"
 
 #include "cpu/vector_math.h"
 
 namespace {
 
 /* 1 / (1 + e^-z); 0 where the exponential overflows. */
-__device__ __forceinline__ float logistic(float z) {
-    return __fdividef(1.0f, 1.0f + expf(-z));
+template <typename T> __device__ __forceinline__ float logistic(float z) {
+    return rp_cuda_math<T>::divide(1.0f, 1.0f + rp_cuda_math<T>::exp(-z));
 }
 
 /* gelu by tanh is x logistic(2 g(x)) with g(x) = sqrt(2/pi) (x + 0.044715 x^3); C1 and C3 are the
  * coefficients of 2 g. */
 constexpr float C1 = 1.5957691216f, C3 = 0.0713548162726f;
 
-struct gelu_tanh {
+template <typename T> struct gelu_tanh {
     __device__ __forceinline__ float operator()(float x) const {
-        return __fdividef(x, 1.0f + expf(-x * (C1 + C3 * x * x)));
+        const float e = rp_cuda_math<T>::exp(-x * (C1 + C3 * x * x));
+        return rp_cuda_math<T>::divide(x, 1.0f + e);
     }
 };
 
 /* Beyond 100 the second term is 0, and must not become 0 times infinity. */
-struct gelu_tanh_gradient {
+template <typename T> struct gelu_tanh_gradient {
     __device__ __forceinline__ float operator()(float x, float dy) const {
         const float square = x * x > 1e4f ? 1e4f : x * x;
-        const float s = logistic(x * (C1 + C3 * square));
+        const float s = logistic<T>(x * (C1 + C3 * square));
         return dy * (s + x * s * (1.0f - s) * (C1 + 3.0f * C3 * square));
     }
 };
 
 /* x - x tail for positive x, -|x| tail for negative ones. */
-struct gelu_erf {
+template <typename T> struct gelu_erf {
     __device__ __forceinline__ float operator()(float x) const {
         const float a = rp_math_normal_cut(x);
         return (x < 0.0f ? 0.0f : x) - a * rp_math_normal_at(a).tail;
     }
 };
 
-struct gelu_erf_gradient {
+template <typename T> struct gelu_erf_gradient {
     __device__ __forceinline__ float operator()(float x, float dy) const {
         const rp_math_normal normal = rp_math_normal_at(rp_math_normal_cut(x));
         return dy * ((x < 0.0f ? normal.tail : 1.0f - normal.tail) + x * normal.density);
     }
 };
 
-struct silu {
+template <typename T> struct silu {
     __device__ __forceinline__ float operator()(float x) const {
-        return __fdividef(x, 1.0f + expf(-x));
+        return rp_cuda_math<T>::divide(x, 1.0f + rp_cuda_math<T>::exp(-x));
     }
 };
 
-struct silu_gradient {
+template <typename T> struct silu_gradient {
     __device__ __forceinline__ float operator()(float x, float dy) const {
-        const float s = logistic(x);
+        const float s = logistic<T>(x);
         return dy * (s + x * s * (1.0f - s));
     }
 };
 
-struct hyperbolic {
+template <typename T> struct hyperbolic {
     __device__ __forceinline__ float operator()(float x) const { return tanhf(x); }
 };
 
-struct hyperbolic_gradient {
+template <typename T> struct hyperbolic_gradient {
     __device__ __forceinline__ float operator()(float y, float dy) const {
         return dy * (1.0f - y * y);
     }
 };
 
 /* From e^-|x|, which does not overflow. */
-struct sigmoid {
+template <typename T> struct sigmoid {
     __device__ __forceinline__ float operator()(float x) const {
-        const float e = expf(-fabsf(x));
-        return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);
+        const float e = rp_cuda_math<T>::exp(-fabsf(x));
+        return rp_cuda_math<T>::divide(x < 0.0f ? e : 1.0f, 1.0f + e);
     }
 };
 
-struct sigmoid_gradient {
+template <typename T> struct sigmoid_gradient {
     __device__ __forceinline__ float operator()(float y, float dy) const {
         return dy * (y * (1.0f - y));
     }
 };
 
-struct relu {
+template <typename T> struct relu {
     __device__ __forceinline__ float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
 };
 
 /* A dead unit gives 0 whatever arrives, NaN too. */
-struct relu_gradient {
+template <typename T> struct relu_gradient {
     __device__ __forceinline__ float operator()(float y, float dy) const {
         return y <= 0.0f ? 0.0f : dy;
     }
 };
 
-template <typename F> rp_status forward(const rp_launch *launch) {
-    return RP_CUDA_STORAGE(launch->call.in[0].dtype, launch->call.out[0].dtype, rp_cuda_run_unary,
-                           launch, F());
+/* Functions of either storage of their inputs. */
+template <template <typename> class F> struct forward_of {
+    template <typename In, typename Out> static rp_status run(const rp_launch *launch) {
+        return rp_cuda_run_unary<In, Out>(launch, F<In>());
+    }
+};
+
+template <template <typename> class F> struct backward_of {
+    template <typename In, typename Out> static rp_status run(const rp_launch *launch) {
+        return rp_cuda_run_binary<In, Out>(launch, F<In>());
+    }
+};
+
+template <template <typename> class F> rp_status forward(const rp_launch *launch) {
+    return RP_CUDA_STORAGE(launch->call.in[0].dtype, launch->call.out[0].dtype,
+                           forward_of<F>::template run, launch);
 }
 
-template <typename F> rp_status backward(const rp_launch *launch) {
+template <template <typename> class F> rp_status backward(const rp_launch *launch) {
     if (launch->call.in[0].dtype != launch->call.in[1].dtype)
         return RP_UNSUPPORTED;
-    return RP_CUDA_STORAGE(launch->call.in[0].dtype, launch->call.out[0].dtype, rp_cuda_run_binary,
-                           launch, F());
+    return RP_CUDA_STORAGE(launch->call.in[0].dtype, launch->call.out[0].dtype,
+                           backward_of<F>::template run, launch);
 }
 
 bool is_erf(const rp_launch *launch) {

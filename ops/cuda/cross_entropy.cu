@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(RP_CUDA_HELD_THREADS)
         const int64_t left = width - begin;
         rp_cuda_load_row<E, G>(x + begin, left < step ? (int)left : (int)step, aligned, -INFINITY,
                                v);
-        seen = rp_cuda_exp_sum_add<E>(seen, v);
+        seen = rp_cuda_exp_sum_add<T, E>(seen, v);
     }
     seen = rp_cuda_reduce_row(seen, rp_cuda_exp_sum_merge(), scratch);
     if (!active || threadIdx.x != 0)
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(RP_CUDA_HELD_THREADS)
         rp_cuda_load_row<E, G>(logits + at, width, aligned, 0.0f, v);
 #pragma unroll
         for (int j = 0; j < E; j++) {
-            const float probability = rp_cuda_exp(v[j] - log_sum);
+            const float probability = rp_cuda_math<In>::exp(v[j] - log_sum);
             v[j] = (rp_cuda_column(j / G, G) + j % G == hit ? probability - 1.0f : probability) * g;
         }
     } else {

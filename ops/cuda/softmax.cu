@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(RP_CUDA_HELD_THREADS)
     top = top == -INFINITY ? 0.0f : top;
 #pragma unroll
     for (int j = 0; j < E; j++) {
-        v[j] = rp_cuda_exp(v[j] - top);
+        v[j] = rp_cuda_math<T>::exp(v[j] - top);
         sum += v[j];
     }
     sum = rp_cuda_reduce_row(sum, rp_cuda_sum(), scratch);
@@ -66,14 +66,14 @@ __global__ void __launch_bounds__(WIDE_THREADS) forward_wide(const T *x, T *y, s
     rp_cuda_exp_sum seen = rp_cuda_exp_sum_none();
     for (int64_t c = threadIdx.x; c < end; c += WIDE_THREADS) {
         const float v = rp_cuda_widen(x[at + c]);
-        seen = rp_cuda_exp_sum_add<1>(seen, &v);
+        seen = rp_cuda_exp_sum_add<T, 1>(seen, &v);
     }
     seen = rp_cuda_reduce_row(seen, rp_cuda_exp_sum_merge(), scratch);
     const float top = seen.x == -INFINITY ? 0.0f : seen.x;
     const float factor = seen.y == 0.0f ? 0.0f : 1.0f / seen.y;
     for (int64_t c = threadIdx.x; c < s.width; c += WIDE_THREADS)
         rp_cuda_put(y + at + c,
-                    c < end ? rp_cuda_exp(rp_cuda_widen(x[at + c]) - top) * factor : 0.0f);
+                    c < end ? rp_cuda_math<T>::exp(rp_cuda_widen(x[at + c]) - top) * factor : 0.0f);
 }
 
 shape shape_of(const rp_launch *launch) {
