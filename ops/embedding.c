@@ -49,9 +49,18 @@ static int64_t embedding_backward_flops(const rp_op_call *call) {
     return rp_info_count(&call->in[1]);
 }
 
+/* Which positions have the same id, where a row is rounded only when all are added. */
+static int64_t embedding_backward_workspace(const rp_op_call *call) {
+    const int64_t ids = rp_info_count(&call->in[0]), rows = call->out[0].shape.dims[0];
+    if (call->out[0].dtype != RP_BF16 || ids == 0)
+        return 0;
+    return rp_saturated_multiply(rp_saturated_add(ids, rows), (int64_t)sizeof(int64_t));
+}
+
 const rp_op_def rp_op_def_embedding_backward = {
     .name = "embedding_backward",
     .flops = embedding_backward_flops,
+    .workspace = embedding_backward_workspace,
     .accumulates = 1,
     .widens = 1,
 };

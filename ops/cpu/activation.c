@@ -68,53 +68,45 @@ static inline float sigmoid_gradient(float y, float dy) {
     return dy * (y * (1.0f - y));
 }
 
-#define FORWARD_RANGE(name, function)                                                              \
-    static void name##_range(const rp_launch *launch, int64_t begin, int64_t end) {                \
-        const float *x = launch->in[0];                                                            \
-        float *y = launch->out[0];                                                                 \
-        _Pragma("omp simd") for (int64_t i = begin; i < end; i++) y[i] = function(x[i]);           \
+#define FORWARD_SPAN(name, function)                                                               \
+    static void name##_span(const rp_span *span) {                                                 \
+        const float *x = span->in[0];                                                              \
+        float *y = span->out[0];                                                                   \
+        _Pragma("omp simd") for (int64_t i = 0; i < span->count; i++) y[i] = function(x[i]);       \
     }
-#define BACKWARD_RANGE(name, gradient)                                                             \
-    static void name##_backward_range(const rp_launch *launch, int64_t begin, int64_t end) {       \
-        const float *kept = launch->in[0], *dy = launch->in[1];                                    \
-        const float *sum = rp_accumulated(launch, 0);                                              \
-        float *dx = launch->out[0];                                                                \
-        RP_LOOP(dx, sum, begin, end, gradient(kept[i], dy[i]));                                    \
+#define BACKWARD_SPAN(name, gradient)                                                              \
+    static void name##_backward_span(const rp_span *span) {                                        \
+        const float *kept = span->in[0], *dy = span->in[1];                                        \
+        RP_LOOP(span->out[0], span->sum, 0, span->count, gradient(kept[i], dy[i]));                \
     }
-#define RANGES(name, function, gradient)                                                           \
-    FORWARD_RANGE(name, function) BACKWARD_RANGE(name, gradient)
+#define SPANS(name, function, gradient) FORWARD_SPAN(name, function) BACKWARD_SPAN(name, gradient)
 
-RANGES(gelu_tanh, gelu_tanh, gelu_tanh_gradient)
-RANGES(gelu_erf, gelu_erf, gelu_erf_gradient)
-RANGES(tanh, rp_math_tanh, tanh_gradient)
-RANGES(sigmoid, rp_math_sigmoid, sigmoid_gradient)
-RANGES(relu, relu, relu_gradient)
-RANGES(silu, silu, silu_gradient)
-
-static rp_status run(const rp_launch *launch, rp_range_body body) {
-    RP_TRY(rp_require_f32(launch));
-    rp_for_chunks(launch, rp_info_count(&launch->call.out[0]), body);
-    return RP_OK;
-}
+SPANS(gelu_tanh, gelu_tanh, gelu_tanh_gradient)
+SPANS(gelu_erf, gelu_erf, gelu_erf_gradient)
+SPANS(tanh, rp_math_tanh, tanh_gradient)
+SPANS(sigmoid, rp_math_sigmoid, sigmoid_gradient)
+SPANS(relu, relu, relu_gradient)
+SPANS(silu, silu, silu_gradient)
 
 static bool is_erf(const rp_launch *launch) {
     return launch->call.params->gelu.form == RP_GELU_ERF;
 }
 
 rp_status RP_CPU(gelu)(const rp_launch *launch) {
-    return run(launch, is_erf(launch) ? gelu_erf_range : gelu_tanh_range);
+    return RP_CPU(for_spans)(launch, is_erf(launch) ? gelu_erf_span : gelu_tanh_span);
 }
 
 rp_status RP_CPU(gelu_backward)(const rp_launch *launch) {
-    return run(launch, is_erf(launch) ? gelu_erf_backward_range : gelu_tanh_backward_range);
+    return RP_CPU(for_spans)(launch,
+                             is_erf(launch) ? gelu_erf_backward_span : gelu_tanh_backward_span);
 }
 
 #define KERNELS(name)                                                                              \
     rp_status RP_CPU(name)(const rp_launch *launch) {                                              \
-        return run(launch, name##_range);                                                          \
+        return RP_CPU(for_spans)(launch, name##_span);                                             \
     }                                                                                              \
     rp_status RP_CPU(name##_backward)(const rp_launch *launch) {                                   \
-        return run(launch, name##_backward_range);                                                 \
+        return RP_CPU(for_spans)(launch, name##_backward_span);                                    \
     }
 KERNELS(tanh)
 KERNELS(sigmoid)

@@ -2,105 +2,126 @@
  * Nothing is kept. */
 #include "loops.h"
 
-#define SAME_RANGE(name, operator)                                                                 \
-    static void name##_range(const rp_launch *launch, int64_t begin, int64_t end) {                \
-        const float *a = launch->in[0], *b = launch->in[1], *sum = rp_accumulated(launch, 0);      \
-        float *y = launch->out[0];                                                                 \
-        RP_LOOP(y, sum, begin, end, a[i] operator b[i]);                                           \
+#define SAME_SPAN(name, operator)                                                                  \
+    static void name##_span(const rp_span *span) {                                                 \
+        const float *a = span->in[0], *b = span->in[1];                                            \
+        RP_LOOP(span->out[0], span->sum, 0, span->count, a[i] operator b[i]);                      \
     }
-SAME_RANGE(add, +)
-SAME_RANGE(mul, *)
+SAME_SPAN(add, +)
+SAME_SPAN(mul, *)
 
-static void scale_range(const rp_launch *launch, int64_t begin, int64_t end) {
-    const float *x = launch->in[0], *sum = rp_accumulated(launch, 0);
-    const float factor = launch->call.params->scale.factor;
-    float *y = launch->out[0];
-    RP_LOOP(y, sum, begin, end, factor * x[i]);
+static void scale_span(const rp_span *span) {
+    const float factor = span->launch->call.params->scale.factor, *x = span->in[0];
+    RP_LOOP(span->out[0], span->sum, 0, span->count, factor * x[i]);
 }
 
-/* Where b is repeated: rows [top, bottom) and of each the columns [begin, end). */
+/* The same where b is one number. */
+#define SCALAR_SPAN(name, operator)                                                                \
+    static void name##_scalar_span(const rp_span *span) {                                          \
+        const float b = rp_element(rp_launch_source(span->launch, 1), 0), *a = span->in[0];        \
+        RP_LOOP(span->out[0], span->sum, 0, span->count, a[i] operator b);                         \
+    }
+SCALAR_SPAN(add, +)
+SCALAR_SPAN(mul, *)
+
+/* Where b is repeated: `rows` rows, n apart, and of each `width` columns. */
 typedef struct tile {
-    int64_t top, bottom, begin, end;
+    int64_t rows, width, n;
+    const float *a, *b, *sum;
+    float *y;
 } tile;
 
-typedef void (*tile_body)(const rp_launch *launch, tile t, int64_t n);
+typedef void (*tile_body)(const tile *t);
 
 #define TILE_BODY(name, operator)                                                                  \
-    static void name##_tile(const rp_launch *launch, tile t, int64_t n) {                          \
-        const float *b = launch->in[1];                                                            \
-        for (int64_t row = t.top; row < t.bottom; row++) {                                         \
-            const float *a = (const float *)launch->in[0] + row * n;                               \
-            const float *sum = rp_accumulated(launch, 0);                                          \
-            float *y = (float *)launch->out[0] + row * n;                                          \
-            if (sum != NULL)                                                                       \
-                sum += row * n;                                                                    \
-            RP_LOOP(y, sum, t.begin, t.end, a[i] operator b[i]);                                   \
+    static void name##_tile(const tile *t) {                                                       \
+        const float *b = t->b;                                                                     \
+        for (int64_t row = 0; row < t->rows; row++) {                                              \
+            const float *a = t->a + row * t->n;                                                    \
+            const float *sum = t->sum != NULL ? t->sum + row * t->n : NULL;                        \
+            RP_LOOP(t->y + row * t->n, sum, 0, t->width, a[i] operator b[i]);                      \
         }                                                                                          \
     }
 TILE_BODY(add, +)
 TILE_BODY(mul, *)
 
-/* The same where b is one number. */
-#define SCALAR_RANGE(name, operator)                                                               \
-    static void name##_scalar_range(const rp_launch *launch, int64_t begin, int64_t end) {         \
-        const float *a = launch->in[0], *sum = rp_accumulated(launch, 0);                          \
-        const float b = *(const float *)launch->in[1];                                             \
-        float *y = launch->out[0];                                                                 \
-        RP_LOOP(y, sum, begin, end, a[i] operator b);                                              \
-    }
-SCALAR_RANGE(add, +)
-SCALAR_RANGE(mul, *)
+typedef struct suffix {
+    rp_source a, b, sum;
+    rp_target y;
+    int64_t rows, n;
+    tile_body body;
+} suffix;
 
-/* Tiles of about a chunk. */
-static void for_tiles(const rp_launch *launch, int64_t rows, int64_t n, tile_body body) {
-    const int64_t width = n < RP_CPU_CHUNK ? n : RP_CPU_CHUNK, height = RP_CPU_CHUNK / width;
-    const int64_t across = n / width + (n % width != 0);
-    const int64_t down = rows / height + (rows % height != 0);
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * n), k, across * down, {
-        const int64_t top = k / across * height, begin = k % across * width;
-        const tile t = {top, top + height < rows ? top + height : rows, begin,
-                        begin + width < n ? begin + width : n};
-        body(launch, t, n);
+/* Whole rows, or a part of one: either way a run of memory. */
+static void run_tile(const suffix *s, int64_t top, int64_t rows, int64_t column, int64_t width) {
+    float a[RP_CPU_PART], b[RP_CPU_PART], sum[RP_CPU_PART], y[RP_CPU_PART];
+    const int64_t at = top * s->n + column, count = rows * width;
+    const tile t = {.rows = rows,
+                    .width = width,
+                    .n = s->n,
+                    .a = rp_read(s->a, at, count, a),
+                    .b = rp_read(s->b, column, width, b),
+                    .sum = rp_read(s->sum, at, count, sum),
+                    .y = rp_write(s->y, at, y)};
+    s->body(&t);
+    rp_written(s->y, at, count, y);
+}
+
+/* Tiles of about a chunk; of what is converted at once where something is bf16. */
+static void for_tiles(const rp_launch *launch, const suffix *s) {
+    const int64_t most = rp_launch_has_bf16(launch) ? RP_CPU_PART : RP_CPU_CHUNK;
+    const int64_t width = s->n < most ? s->n : most, height = most / width;
+    const int64_t across = s->n / width + (s->n % width != 0);
+    const int64_t down = s->rows / height + (s->rows % height != 0);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, s->rows * s->n), k, across * down, {
+        const int64_t top = k / across * height, column = k % across * width;
+        const int64_t left = s->rows - top, right = s->n - column;
+        run_tile(s, top, left < height ? left : height, column, right < width ? right : width);
     });
 }
 
 /* An output that is hardly larger than b may take b's place (sizes are compared when they are
  * rounded up, so it has a few elements): the row that lies on b is then the last one written. */
-static void for_rows_upwards(const rp_launch *launch, int64_t rows, int64_t n, tile_body body) {
-    for (int64_t row = rows - 1; row >= 0; row--)
-        body(launch, (tile){row, row + 1, 0, n}, n);
+static void for_rows_upwards(const suffix *s) {
+    for (int64_t row = s->rows - 1; row >= 0; row--)
+        run_tile(s, row, 1, 0, s->n);
 }
 
 typedef struct suffix_bodies {
-    rp_range_body same, scalar;
+    rp_span_body same, scalar;
     tile_body repeated;
 } suffix_bodies;
 
 static rp_status run_suffix(const rp_launch *launch, suffix_bodies bodies) {
     const int64_t count = rp_info_count(&launch->call.in[0]);
     const int64_t n = rp_info_count(&launch->call.in[1]);
-    RP_TRY(rp_require_f32(launch));
-    if (count == n)
-        rp_for_chunks(launch, count, bodies.same);
-    else if (n == 1)
-        rp_for_chunks(launch, count, bodies.scalar);
-    else if (n > 0 && launch->out[0] == launch->in[1])
-        for_rows_upwards(launch, count / n, n, bodies.repeated);
-    else if (n > 0)
-        for_tiles(launch, count / n, n, bodies.repeated);
+    RP_TRY(rp_require_floating(launch));
+    if (count == n || n == 1)
+        return RP_CPU(for_spans)(launch, count == n ? bodies.same : bodies.scalar);
+    if (n == 0)
+        return RP_OK;
+    const suffix s = {.a = rp_launch_source(launch, 0),
+                      .b = rp_launch_source(launch, 1),
+                      .sum = rp_launch_sum(launch, 0),
+                      .y = rp_launch_target(launch, 0),
+                      .rows = count / n,
+                      .n = n,
+                      .body = bodies.repeated};
+    if (launch->out[0] == launch->in[1])
+        for_rows_upwards(&s);
+    else
+        for_tiles(launch, &s);
     return RP_OK;
 }
 
 rp_status RP_CPU(add)(const rp_launch *launch) {
-    return run_suffix(launch, (suffix_bodies){add_range, add_scalar_range, add_tile});
+    return run_suffix(launch, (suffix_bodies){add_span, add_scalar_span, add_tile});
 }
 
 rp_status RP_CPU(mul)(const rp_launch *launch) {
-    return run_suffix(launch, (suffix_bodies){mul_range, mul_scalar_range, mul_tile});
+    return run_suffix(launch, (suffix_bodies){mul_span, mul_scalar_span, mul_tile});
 }
 
 rp_status RP_CPU(scale)(const rp_launch *launch) {
-    RP_TRY(rp_require_f32(launch));
-    rp_for_chunks(launch, rp_info_count(&launch->call.out[0]), scale_range);
-    return RP_OK;
+    return RP_CPU(for_spans)(launch, scale_span);
 }

@@ -55,6 +55,32 @@ static inline const float *rp_read(rp_source source, int64_t begin, int64_t coun
     return buffer;
 }
 
+/* One element. */
+static inline float rp_element(rp_source source, int64_t i) {
+    return source.bf16 ? rp_bf16_widen(((const uint16_t *)source.at)[i])
+                       : ((const float *)source.at)[i];
+}
+
+static inline void rp_set_element(rp_target target, int64_t i, float x) {
+    if (target.bf16)
+        ((uint16_t *)target.at)[i] = rp_bf16_round(x);
+    else
+        ((float *)target.at)[i] = x;
+}
+
+/* The array from element `begin` on; absent if it is. */
+static inline rp_source rp_source_from(rp_source source, int64_t begin) {
+    if (source.at != NULL)
+        source.at = (const uint8_t *)source.at + begin * (source.bf16 ? 2 : 4);
+    return source;
+}
+
+static inline rp_target rp_target_from(rp_target target, int64_t begin) {
+    if (target.at != NULL)
+        target.at = (uint8_t *)target.at + begin * (target.bf16 ? 2 : 4);
+    return target;
+}
+
 /* Elements that are converted at once: a few buffers of this length stay in the first cache. */
 enum { RP_CPU_PART = 1024 };
 

@@ -17,38 +17,34 @@ static inline __attribute__((always_inline)) void drop(const float *x, const flo
     RP_LOOP(y, sum, 0, count, keep(factor * x[i], words[i], threshold));
 }
 
-static void dropout_range(const rp_launch *launch, int64_t begin, int64_t end) {
+_Static_assert(RP_CPU_PART % RP_PHILOX_WORDS == 0, "spans begin where a drawing may");
+
+static void dropout_span(const rp_span *span) {
+    const rp_launch *launch = span->launch;
     const float p = launch->call.params->dropout.p, factor = 1.0f / (1.0f - p);
     const uint32_t threshold = rp_dropout_threshold(p),
                    stream = launch->call.params->dropout.stream;
     uint32_t key[2], words[RP_PHILOX_WORDS];
     rp_random_key(launch->step->seed, launch->step->step, launch->step->micro_batch, key);
-    /* A chunk is less than 2^34 elements, and begins at a multiple of its length. */
+    /* A span is less than 2^34 elements, and does not cross a multiple of that. */
     const rp_philox_drawing drawing =
-        rp_philox_begin(key, stream, (uint32_t)((uint64_t)begin >> 34));
-    for (int64_t at = begin; at < end; at += RP_PHILOX_WORDS) {
-        const float *x = (const float *)launch->in[0] + at, *sum = rp_accumulated(launch, 0);
-        float *y = (float *)launch->out[0] + at;
-        if (sum != NULL)
-            sum += at;
-        rp_philox_fill(words, &drawing, (uint32_t)(at / 4));
-        if (end - at >= RP_PHILOX_WORDS)
-            drop(x, sum, y, words, RP_PHILOX_WORDS, threshold, factor);
+        rp_philox_begin(key, stream, (uint32_t)((uint64_t)span->begin >> 34));
+    for (int64_t at = 0; at < span->count; at += RP_PHILOX_WORDS) {
+        const float *x = span->in[0] + at, *sum = span->sum != NULL ? span->sum + at : NULL;
+        rp_philox_fill(words, &drawing, (uint32_t)((span->begin + at) / 4));
+        if (span->count - at >= RP_PHILOX_WORDS)
+            drop(x, sum, span->out[0] + at, words, RP_PHILOX_WORDS, threshold, factor);
         else
-            drop(x, sum, y, words, end - at, threshold, factor);
+            drop(x, sum, span->out[0] + at, words, span->count - at, threshold, factor);
     }
 }
 
-static void copy_range(const rp_launch *launch, int64_t begin, int64_t end) {
-    const float *x = launch->in[0], *sum = rp_accumulated(launch, 0);
-    float *y = launch->out[0];
-    RP_LOOP(y, sum, begin, end, x[i]);
+static void copy_span(const rp_span *span) {
+    const float *x = span->in[0];
+    RP_LOOP(span->out[0], span->sum, 0, span->count, x[i]);
 }
 
 rp_status RP_CPU(dropout)(const rp_launch *launch) {
     const bool keeps_all = launch->step->evaluate || launch->call.params->dropout.p == 0.0f;
-    RP_TRY(rp_require_f32(launch));
-    rp_for_chunks(launch, rp_info_count(&launch->call.out[0]),
-                  keeps_all ? copy_range : dropout_range);
-    return RP_OK;
+    return RP_CPU(for_spans)(launch, keeps_all ? copy_span : dropout_span);
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "pieces.h"
+#include "rows.h"
 
 static float row_sum(const float *x, int64_t width) {
     float sum = 0.0f;
@@ -28,11 +29,28 @@ static float row_squares(const float *x, int64_t width, float mean) {
     return low + high + last * last;
 }
 
-static void forward_row(const float *x, const float *weight, const float *bias, float *y,
-                        float *stats, int64_t width, float eps) {
-    const float count = width > 0 ? (float)width : 1.0f;
-    const float mean = row_sum(x, width) / count;
-    const float scale = 1.0f / sqrtf(row_squares(x, width, mean) / count + eps);
+static float sum_block(const float *x, int64_t count, float mean) {
+    (void)mean;
+    return row_sum(x, count);
+}
+
+/* Over the blocks of a row. */
+static float over_blocks(rp_source x, int64_t width, int64_t block, float mean, float *buffer,
+                         float (*sum)(const float *x, int64_t count, float mean)) {
+    float total = 0.0f;
+    for (int64_t c = 0; c < width; c += block) {
+        const int64_t count = width - c < block ? width - c : block;
+        total += sum(rp_read(x, c, count, buffer), count, mean);
+    }
+    return total;
+}
+
+typedef struct affine {
+    const float *weight, *bias; /* bias may be NULL */
+} affine;
+
+static void normalize(const float *x, affine a, float *y, int64_t width, float mean, float scale) {
+    const float *weight = a.weight, *bias = a.bias;
     if (bias != NULL) {
 #pragma omp simd
         for (int64_t c = 0; c < width; c++)
@@ -42,27 +60,52 @@ static void forward_row(const float *x, const float *weight, const float *bias, 
         for (int64_t c = 0; c < width; c++)
             y[c] = (x[c] - mean) * scale * weight[c];
     }
+}
+
+static void forward_row(rp_source x, affine a, rp_target y, float *stats, int64_t width,
+                        int64_t block, float eps) {
+    float buffer[RP_CPU_ROW];
+    const float count = width > 0 ? (float)width : 1.0f;
+    const float mean = over_blocks(x, width, block, 0.0f, buffer, sum_block) / count;
+    const float variance = over_blocks(x, width, block, mean, buffer, row_squares) / count;
+    const float scale = 1.0f / sqrtf(variance + eps);
+    for (int64_t c = 0; c < width; c += block) {
+        const int64_t length = width - c < block ? width - c : block;
+        const affine from = {a.weight + c, a.bias != NULL ? a.bias + c : NULL};
+        normalize(rp_read(x, c, length, buffer), from, rp_write(y, c, buffer), length, mean, scale);
+        rp_written(y, c, length, buffer);
+    }
     if (stats != NULL) {
         stats[0] = mean;
         stats[1] = scale;
     }
 }
 
+/* `count` floats further in a workspace, if there is one. */
+static float *behind(float *at, int64_t count) {
+    return at != NULL ? at + count : NULL;
+}
+
+/* Weight and bias are widened once, into the workspace. */
 rp_status RP_CPU(layernorm)(const rp_launch *launch) {
     const rp_shape shape = launch->call.in[0].shape;
     const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
-    const float *x = launch->in[0], *weight = launch->in[1], *bias = launch->in[2];
-    float *y = launch->out[0], *stats = launch->out[1];
-    RP_TRY(rp_require_f32(launch));
+    const int64_t block = rp_row_block(launch, width);
+    const rp_source x = rp_launch_source(launch, 0);
+    const rp_target y = rp_launch_target(launch, 0);
+    float *stats = launch->out[1], *wide = launch->workspace;
+    RP_TRY(rp_require_floating(launch));
+    const affine a = {rp_read(rp_launch_source(launch, 1), 0, width, wide),
+                      rp_read(rp_launch_source(launch, 2), 0, width, behind(wide, width))};
     RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), r, rows, {
-        forward_row(x + r * width, weight, bias, y + r * width, stats ? stats + 2 * r : NULL, width,
-                    launch->call.params->layernorm.eps);
+        forward_row(rp_source_from(x, r * width), a, rp_target_from(y, r * width),
+                    stats ? stats + 2 * r : NULL, width, block, launch->call.params->layernorm.eps);
     });
     return RP_OK;
 }
 
-/* One row; n(x) is the normalised x. Gradients of weight and bias are added to lines that one
- * thread owns, before dx, which may lie on x or dy, is written. */
+/* One row, or a block of one; n(x) is the normalised x. Gradients of weight and bias are added to
+ * lines that one thread owns, before dx, which may lie on x or dy, is written. */
 typedef struct row {
     const float *x, *dy, *weight, *sum;
     float mean, scale;
@@ -117,43 +160,63 @@ static row_sums add_all(const row *r) {
     return (row_sums){sum, dot};
 }
 
-/* dx = scale (g - mean of g - n(x) mean of (g n(x))). */
-static void put_input_gradient(const row *r, row_sums sums) {
+/* dx = scale (g - mean of g - n(x) mean of (g n(x))); the means are over `width` elements. */
+static void put_input_gradient(const row *r, row_sums sums, int64_t width) {
     const float *x = r->x, *dy = r->dy, *weight = r->weight;
-    const float mean = r->mean, scale = r->scale, count = (float)r->width;
+    const float mean = r->mean, scale = r->scale, count = (float)width;
     const float mean_g = sums.g / count, slope = sums.dot / count * scale * scale;
     RP_LOOP(r->dx, r->sum, 0, r->width,
             scale * (dy[i] * weight[i] - mean_g - (x[i] - mean) * slope));
 }
 
-static void backward_row(const row *r) {
-    if (r->dx != NULL && r->dweight != NULL && r->dbias != NULL) {
-        put_input_gradient(r, add_all(r));
-        return;
-    }
+static row_sums add_gradients(const row *r, bool of_x) {
+    if (of_x && r->dweight != NULL && r->dbias != NULL)
+        return add_all(r);
     add_parameter_gradients(r);
-    if (r->dx != NULL)
-        put_input_gradient(r, add_sums(r));
+    return of_x ? add_sums(r) : (row_sums){0.0f, 0.0f};
 }
 
-static void backward_rows(const rp_launch *launch, int64_t top, int64_t bottom, float *dweight,
-                          float *dbias) {
-    const int64_t width = rp_row_length(launch->call.in[0].shape);
-    const float *stats = launch->in[1], *sum = rp_accumulated(launch, 0);
-    for (int64_t k = top; k < bottom; k++) {
-        const row r = {
-            .x = (const float *)launch->in[0] + k * width,
-            .dy = (const float *)launch->in[3] + k * width,
-            .weight = launch->in[2],
-            .sum = sum != NULL ? sum + k * width : NULL,
-            .mean = stats[2 * k],
-            .scale = stats[2 * k + 1],
-            .dx = launch->out[0] != NULL ? (float *)launch->out[0] + k * width : NULL,
-            .dweight = dweight,
-            .dbias = dbias,
-            .width = width,
-        };
-        backward_row(&r);
+/* What the rows of a call have in common; one piece of them has lines of its own. */
+typedef struct problem {
+    rp_source x, dy, sum;
+    rp_target dx;
+    const float *stats, *weight;
+    int64_t rows, width, block;
+} problem;
+
+typedef struct buffers {
+    float x[RP_CPU_ROW], dy[RP_CPU_ROW], sum[RP_CPU_ROW], dx[RP_CPU_ROW];
+} buffers;
+
+/* Columns from c on of row k, without what is written. */
+static row block_at(const problem *p, int64_t k, int64_t c, buffers *b) {
+    const int64_t left = p->width - c, width = left < p->block ? left : p->block;
+    const int64_t at = k * p->width + c;
+    return (row){.x = rp_read(p->x, at, width, b->x),
+                 .dy = rp_read(p->dy, at, width, b->dy),
+                 .weight = p->weight != NULL ? p->weight + c : NULL,
+                 .mean = p->stats[2 * k],
+                 .scale = p->stats[2 * k + 1],
+                 .width = width};
+}
+
+static void backward_row(const problem *p, int64_t k, float *dweight, float *dbias) {
+    buffers b;
+    row_sums sums = {0.0f, 0.0f};
+    for (int64_t c = 0; c < p->width; c += p->block) {
+        row r = block_at(p, k, c, &b);
+        r.dweight = dweight != NULL ? dweight + c : NULL;
+        r.dbias = dbias != NULL ? dbias + c : NULL;
+        const row_sums more = add_gradients(&r, p->dx.at != NULL);
+        sums = (row_sums){sums.g + more.g, sums.dot + more.dot};
+    }
+    for (int64_t c = 0; c < p->width && p->dx.at != NULL; c += p->block) {
+        const int64_t at = k * p->width + c;
+        row r = block_at(p, k, c, &b);
+        r.sum = rp_read(p->sum, at, r.width, b.sum);
+        r.dx = rp_write(p->dx, at, b.dx);
+        put_input_gradient(&r, sums, p->width);
+        rp_written(p->dx, at, r.width, b.dx);
     }
 }
 
@@ -163,28 +226,39 @@ static float *clear_line(float *line, int64_t width) {
     return line;
 }
 
-/* Workspace: [pieces, C] partial gradients of the weight, then of the bias, those that are wanted.
- */
+/* Workspace: [pieces, C] partial gradients of the weight, then of the bias, those that are wanted;
+ * then the weight, widened. */
 rp_status RP_CPU(layernorm_backward)(const rp_launch *launch) {
     const rp_shape shape = launch->call.in[0].shape;
     const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
     const rp_cut cut = rp_cut_rows(rows);
     const bool of_weight = launch->out[1] != NULL, of_bias = launch->out[2] != NULL;
-    float *dweight = launch->workspace, *dbias = launch->workspace; /* NULL without rows */
-    RP_TRY(rp_require_f32(launch));
+    const int64_t lines = rows > 0 ? cut.count * width : 0;
+    float *dweight = launch->workspace; /* NULL without rows */
+    float *dbias = behind(dweight, of_weight ? lines : 0);
+    float *wide = behind(dbias, of_bias ? lines : 0);
+    RP_TRY(rp_require_floating(launch));
+    const problem p = {.x = rp_launch_source(launch, 0),
+                       .dy = rp_launch_source(launch, 3),
+                       .sum = rp_launch_sum(launch, 0),
+                       .dx = rp_launch_target(launch, 0),
+                       .stats = launch->in[1],
+                       .weight = rp_read(rp_launch_source(launch, 2), 0, width, wide),
+                       .rows = rows,
+                       .width = width,
+                       .block = rp_row_block(launch, width)};
     if (width == 0)
         return RP_OK;
-    if (of_weight && of_bias && rows > 0)
-        dbias += cut.count * width;
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), p, cut.count, {
-        const int64_t top = p * cut.length;
-        backward_rows(launch, top, top + cut.length < rows ? top + cut.length : rows,
-                      of_weight ? clear_line(dweight + p * width, width) : NULL,
-                      of_bias ? clear_line(dbias + p * width, width) : NULL);
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), piece, cut.count, {
+        const int64_t top = piece * cut.length, end = top + cut.length;
+        float *weights = of_weight ? clear_line(dweight + piece * width, width) : NULL;
+        float *biases = of_bias ? clear_line(dbias + piece * width, width) : NULL;
+        for (int64_t k = top; k < end && k < rows; k++)
+            backward_row(&p, k, weights, biases);
     });
     if (of_weight)
-        rp_add_pieces(launch, launch->out[1], rp_accumulated(launch, 1), dweight, cut.count, width);
+        rp_add_pieces(launch, 1, dweight, cut.count, width);
     if (of_bias)
-        rp_add_pieces(launch, launch->out[2], rp_accumulated(launch, 2), dbias, cut.count, width);
+        rp_add_pieces(launch, 2, dbias, cut.count, width);
     return RP_OK;
 }

@@ -8,6 +8,8 @@
 #ifndef REPRISE_OPS_CPU_LOOPS_H
 #define REPRISE_OPS_CPU_LOOPS_H
 
+#include <string.h>
+
 #include "bf16.h"
 #include "define.h"
 #include "kernel.h"
@@ -15,28 +17,24 @@
 /* Elements of a chunk. */
 #define RP_CPU_CHUNK 4096
 
-/* Work on elements [begin, end). */
-typedef void (*rp_range_body)(const rp_launch *launch, int64_t begin, int64_t end);
-
 /* Threads that are worth waking for so many elements. */
 static inline int rp_cpu_threads(const rp_launch *launch, int64_t elements) {
     return elements < RP_CPU_SERIAL || launch->threads < 1 ? 1 : launch->threads;
 }
 
-/* Calls `body` for all chunks of [0, n). */
-static inline void rp_for_chunks(const rp_launch *launch, int64_t n, rp_range_body body) {
-    const int64_t chunks = n / RP_CPU_CHUNK + (n % RP_CPU_CHUNK != 0);
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, n), c, chunks, {
-        const int64_t begin = c * RP_CPU_CHUNK;
-        const int64_t rest = n - begin;
-        body(launch, begin, begin + (rest < RP_CPU_CHUNK ? rest : RP_CPU_CHUNK));
+/* `bytes` bytes become those of `from`, or 0 where it is NULL, in pieces of which each is one
+ * thread's. */
+static inline void rp_begin_bytes(void *to, const void *from, int64_t bytes, int threads) {
+    const int64_t piece = RP_CPU_SERIAL * (int64_t)sizeof(float);
+    const int64_t pieces = bytes / piece + (bytes % piece != 0);
+    RP_PARALLEL_FOR(pieces > 4 ? threads : 1, i, pieces, {
+        const int64_t begin = i * piece, left = bytes - begin;
+        const size_t size = (size_t)(left < piece ? left : piece);
+        if (from != NULL)
+            memcpy((uint8_t *)to + begin, (const uint8_t *)from + begin, size);
+        else
+            memset((uint8_t *)to + begin, 0, size);
     });
-}
-
-/* Calls `body` for each of [0, n) pieces of work, `elements` in all, one at a time. */
-static inline void rp_for_each(const rp_launch *launch, int64_t n, int64_t elements,
-                               rp_range_body body) {
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, elements), i, n, { body(launch, i, i + 1); });
 }
 
 /* What is added to output k, or NULL. */
@@ -62,6 +60,15 @@ static inline rp_source rp_launch_sum(const rp_launch *launch, size_t k) {
     if (k >= launch->call.out_count)
         return (rp_source){NULL, false};
     return (rp_source){rp_accumulated(launch, k), launch->call.out[k].dtype == RP_BF16};
+}
+
+static inline bool rp_launch_has_bf16(const rp_launch *launch) {
+    bool any = false;
+    for (size_t i = 0; i < launch->call.in_count; i++)
+        any = any || launch->call.in[i].dtype == RP_BF16;
+    for (size_t k = 0; k < launch->call.out_count; k++)
+        any = any || launch->call.out[k].dtype == RP_BF16;
+    return any;
 }
 
 /* RP_UNSUPPORTED unless all inputs and outputs are f32, bf16 or absent. */
@@ -94,30 +101,18 @@ typedef void (*rp_span_body)(const rp_span *span);
  * i. RP_UNSUPPORTED if there is something else than f32 and bf16. */
 rp_status RP_CPU(for_spans)(const rp_launch *launch, rp_span_body body);
 
-/* f32 is what there is a kernel for today. */
-static inline bool rp_all_f32(const rp_tensor_info *infos, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (infos[i].dtype != RP_F32 && infos[i].dtype != RP_NO_DTYPE)
-            return false;
-    return true;
-}
-
-/* RP_UNSUPPORTED unless inputs and outputs are f32 or absent. */
-static inline rp_status rp_require_f32(const rp_launch *launch) {
-    return rp_all_f32(launch->call.in, launch->call.in_count) &&
-                   rp_all_f32(launch->call.out, launch->call.out_count)
-               ? RP_OK
-               : RP_UNSUPPORTED;
-}
-
 /* One loop, with and without accumulation: out[i] = (sum[i] +) expression of i. */
 #define RP_LOOP(out, sum, begin, end, expression)                                                  \
     do {                                                                                           \
-        if ((sum) == NULL) {                                                                       \
-            _Pragma("omp simd") for (int64_t i = (begin); i < (end); i++)(out)[i] = (expression);  \
+        float *const rp_loop_out = (out);                                                          \
+        const float *const rp_loop_sum = (sum);                                                    \
+        const int64_t rp_loop_end = (end);                                                         \
+        if (rp_loop_sum == NULL) {                                                                 \
+            _Pragma("omp simd") for (int64_t i = (begin); i < rp_loop_end; i++) rp_loop_out[i] =   \
+                (expression);                                                                      \
         } else {                                                                                   \
-            _Pragma("omp simd") for (int64_t i = (begin); i < (end); i++)(out)[i] =                \
-                (sum)[i] + (expression);                                                           \
+            _Pragma("omp simd") for (int64_t i = (begin); i < rp_loop_end; i++) rp_loop_out[i] =   \
+                rp_loop_sum[i] + (expression);                                                     \
         }                                                                                          \
     } while (0)
 

@@ -1,8 +1,6 @@
 /* transpose: [outer, A, middle, B, inner] -> [outer, B, middle, A, inner]. slice: [outer, D, inner]
  * -> [outer, length, inner], slice_backward the other way round, concat from several. Elements are
  * moved by their bytes: any dtype, but for slice_backward, which computes. */
-#include <string.h>
-
 #include "loops.h"
 #include "tile.h"
 
@@ -11,6 +9,14 @@ enum { PIECE = 64 * 1024 };
 
 static int threads_for_bytes(const rp_launch *launch, int64_t bytes) {
     return rp_cpu_threads(launch, bytes / (int64_t)sizeof(float));
+}
+
+/* What moves keeps its type. */
+static bool all_alike(const rp_launch *launch) {
+    bool alike = true;
+    for (size_t i = 0; i < launch->call.in_count; i++)
+        alike = alike && launch->call.in[i].dtype == launch->call.out[0].dtype;
+    return alike;
 }
 
 /* Copies `count` runs of `run` bytes, which lie `to_stride` and `from_stride` apart. */
@@ -119,6 +125,8 @@ static void transpose_runs(const rp_launch *launch, const swap *s, int64_t bytes
 rp_status RP_CPU(transpose)(const rp_launch *launch) {
     const swap s = swap_of(launch);
     const int64_t bytes = rp_info_bytes(&launch->call.in[0]);
+    if (!all_alike(launch))
+        return RP_UNSUPPORTED;
     if (bytes == 0)
         return RP_OK;
     if (s.a == 1 && s.b == 1)
@@ -148,6 +156,8 @@ rp_status RP_CPU(slice)(const rp_launch *launch) {
     const int64_t start = launch->call.params->slice.start;
     const around x = around_of(&launch->call.in[0], launch->call.params->slice.dimension);
     const around y = around_of(&launch->call.out[0], launch->call.params->slice.dimension);
+    if (!all_alike(launch))
+        return RP_UNSUPPORTED;
     if (rp_info_bytes(&launch->call.out[0]) == 0)
         return RP_OK;
     copy_runs(launch, &(runs){launch->out[0], (const uint8_t *)launch->in[0] + start * x.inner,
@@ -159,6 +169,8 @@ rp_status RP_CPU(concat)(const rp_launch *launch) {
     const int dimension = launch->call.params->concat.dimension;
     const around y = around_of(&launch->call.out[0], dimension);
     int64_t start = 0;
+    if (!all_alike(launch))
+        return RP_UNSUPPORTED;
     for (size_t i = 0; i < launch->call.in_count; i++) {
         const around x = around_of(&launch->call.in[i], dimension);
         if (rp_info_bytes(&launch->call.in[i]) > 0)
@@ -170,33 +182,48 @@ rp_status RP_CPU(concat)(const rp_launch *launch) {
     return RP_OK;
 }
 
-/* Elements [begin, end) of dx: what is accumulated, or 0. */
-static void begin_gradient(float *dx, const float *sum, int64_t begin, int64_t end) {
-    if (begin >= end || sum == dx)
+/* One row of dx [D inner]: dy where the slice is, 0 elsewhere, on what is accumulated. When that is
+ * dx itself only the slice is touched. */
+typedef struct slice_row {
+    rp_source dy, sum;
+    rp_target dx;
+    int64_t row, begin, run; /* elements of a row, before the slice, in the slice */
+} slice_row;
+
+static void begin_outside(const slice_row *s, int64_t at, int64_t count) {
+    if (count <= 0 || s->sum.at == s->dx.at)
         return;
-    if (sum == NULL)
-        memset(dx + begin, 0, (size_t)(end - begin) * sizeof *dx);
-    else
-        memcpy(dx + begin, sum + begin, (size_t)(end - begin) * sizeof *dx);
+    rp_begin_bytes(rp_target_from(s->dx, at).at, rp_source_from(s->sum, at).at,
+                   count * (s->dx.bf16 ? 2 : 4), 1);
 }
 
-/* dy [outer, length, inner] -> dx [outer, D, inner], 0 outside the slice. When accumulating on dx
- * itself only the slice is touched. */
+static void put_row(const slice_row *s, int64_t o) {
+    const int64_t most = s->dy.bf16 || s->dx.bf16 ? RP_CPU_PART : s->run;
+    const int64_t at = o * s->row, end = s->begin + s->run;
+    float dx[RP_CPU_PART], sum[RP_CPU_PART], buffer[RP_CPU_PART];
+    begin_outside(s, at, s->begin);
+    for (int64_t i0 = 0; i0 < s->run; i0 += most) {
+        const int64_t count = s->run - i0 < most ? s->run - i0 : most, to = at + s->begin + i0;
+        const float *dy = rp_read(s->dy, o * s->run + i0, count, buffer);
+        RP_LOOP(rp_write(s->dx, to, dx), rp_read(s->sum, to, count, sum), 0, count, dy[i]);
+        rp_written(s->dx, to, count, dx);
+    }
+    begin_outside(s, at + end, s->row - end);
+}
+
+/* dy [outer, length, inner] -> dx [outer, D, inner]. */
 rp_status RP_CPU(slice_backward)(const rp_launch *launch) {
     const int dimension = launch->call.params->slice.dimension;
-    RP_TRY(rp_require_f32(launch));
-    const around x = around_of(&launch->call.out[0], dimension);
-    const int64_t inner = x.inner / (int64_t)sizeof(float), row = x.length * inner;
-    const int64_t begin = launch->call.params->slice.start * inner;
-    const int64_t run = launch->call.params->slice.length * inner;
-    const float *sum = rp_accumulated(launch, 0);
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, x.outer * row), o, x.outer, {
-        float *dx = (float *)launch->out[0] + o * row;
-        const float *dy = (const float *)launch->in[0] + o * run - begin;
-        const float *from = sum != NULL ? sum + o * row : NULL;
-        begin_gradient(dx, from, 0, begin);
-        RP_LOOP(dx, from, begin, begin + run, dy[i]);
-        begin_gradient(dx, from, begin + run, row);
-    });
+    const rp_tensor_info *info = &launch->call.out[0];
+    RP_TRY(rp_require_floating(launch));
+    const around x = around_of(info, dimension);
+    const int64_t inner = x.inner / (int64_t)rp_dtype_bytes(info->dtype);
+    const slice_row s = {.dy = rp_launch_source(launch, 0),
+                         .sum = rp_launch_sum(launch, 0),
+                         .dx = rp_launch_target(launch, 0),
+                         .row = x.length * inner,
+                         .begin = launch->call.params->slice.start * inner,
+                         .run = launch->call.params->slice.length * inner};
+    RP_PARALLEL_FOR(rp_cpu_threads(launch, x.outer * s.row), o, x.outer, { put_row(&s, o); });
     return RP_OK;
 }
