@@ -75,22 +75,23 @@ static int64_t flops_backward(const rp_op_call *call) {
     return rp_checked_multiply(products, product_flops(call, &l), &sum) ? sum : INT64_MAX;
 }
 
-static int64_t tiles_bytes(int64_t sets, int64_t tiles, int64_t size) {
-    int64_t bytes = 0;
-    if (!rp_checked_multiply(sets, tiles * (int64_t)sizeof(float), &bytes) ||
-        !rp_checked_multiply(bytes, rp_attention_workspace_tile(size), &bytes))
-        return INT64_MAX;
-    return bytes;
+static int64_t bytes_of(int64_t sets, int64_t floats) {
+    return rp_saturated_multiply(rp_saturated_multiply(sets, floats), (int64_t)sizeof(float));
 }
 
 static int64_t workspace(const rp_op_call *call) {
     const rp_attention_layout l = rp_attention_layout_of(call->params, &call->in[Q], &call->in[K]);
-    return tiles_bytes(l.batch * l.heads, RP_ATTENTION_TILES, l.size);
+    const int64_t tiles = rp_call_has_bf16(call) ? RP_ATTENTION_BF16_TILES : RP_ATTENTION_TILES;
+    return bytes_of(l.batch * l.heads, tiles * rp_attention_workspace_tile(l.size));
 }
 
 static int64_t workspace_backward(const rp_op_call *call) {
     const rp_attention_layout l = rp_attention_layout_of(call->params, &call->in[Q], &call->in[K]);
-    return tiles_bytes(l.batch * l.kv_heads, RP_ATTENTION_BACKWARD_TILES, l.size);
+    const bool bf16 = rp_call_has_bf16(call);
+    const int64_t tiles = bf16 ? RP_ATTENTION_BACKWARD_BF16_TILES : RP_ATTENTION_BACKWARD_TILES;
+    const int64_t floats =
+        rp_saturated_add(tiles * rp_attention_workspace_tile(l.size), rp_attention_sums(&l, bf16));
+    return bytes_of(rp_attention_cut(&l, bf16).count, floats);
 }
 
 const rp_op_def rp_op_def_attention = {

@@ -159,14 +159,58 @@ static int64_t flops_values_backward(const rp_op_call *call) {
                : INT64_MAX;
 }
 
-const rp_op_def rp_op_def_attention_scores = {
-    .name = "attention_scores", .infer = infer_scores, .vjp = vjp_scores, .flops = flops_scores};
+/* ---- Workspaces: panels of floats, where something is bf16 ---------------------------------- */
 
-const rp_op_def rp_op_def_attention_scores_backward = {
-    .name = "attention_scores_backward", .flops = flops_scores_backward, .accumulates = 3u};
+static int64_t panels(const rp_op_call *call, const rp_tensor_info *scores, int64_t size,
+                      bool backward) {
+    const int64_t *dims = scores->shape.dims;
+    const int64_t heads = backward ? rp_attention_kv_heads(call->params) : dims[1];
+    const int64_t count = dims[0] * heads;
+    return rp_call_has_bf16(call)
+               ? rp_panels_bytes(dims[2], dims[3], size, count, count >= RP_HEADS_MANY)
+               : 0;
+}
 
-const rp_op_def rp_op_def_attention_values = {
-    .name = "attention_values", .infer = infer_values, .vjp = vjp_values, .flops = flops_values};
+static int64_t workspace_scores(const rp_op_call *call) {
+    return panels(call, &call->out[0], rp_attention_size_of_q(call->params, &call->in[0]), false);
+}
 
-const rp_op_def rp_op_def_attention_values_backward = {
-    .name = "attention_values_backward", .flops = flops_values_backward, .accumulates = 2u};
+static int64_t workspace_scores_backward(const rp_op_call *call) {
+    const bool has_q = rp_slot_present(call->in, call->in_count, 0);
+    return panels(call, &call->in[2],
+                  has_q ? rp_attention_size_of_q(call->params, &call->in[0])
+                        : rp_attention_size_of_kv(call->params, &call->in[1]),
+                  true);
+}
+
+static int64_t workspace_values(const rp_op_call *call) {
+    return panels(call, &call->in[0], rp_attention_size_of_kv(call->params, &call->in[1]), false);
+}
+
+static int64_t workspace_values_backward(const rp_op_call *call) {
+    const bool has_p = rp_slot_present(call->in, call->in_count, 0);
+    return panels(call, has_p ? &call->in[0] : &call->out[0],
+                  call->in[2].shape.dims[2] / call->params->attention.heads, true);
+}
+
+const rp_op_def rp_op_def_attention_scores = {.name = "attention_scores",
+                                              .infer = infer_scores,
+                                              .vjp = vjp_scores,
+                                              .flops = flops_scores,
+                                              .workspace = workspace_scores};
+
+const rp_op_def rp_op_def_attention_scores_backward = {.name = "attention_scores_backward",
+                                                       .flops = flops_scores_backward,
+                                                       .workspace = workspace_scores_backward,
+                                                       .accumulates = 3u};
+
+const rp_op_def rp_op_def_attention_values = {.name = "attention_values",
+                                              .infer = infer_values,
+                                              .vjp = vjp_values,
+                                              .flops = flops_values,
+                                              .workspace = workspace_values};
+
+const rp_op_def rp_op_def_attention_values_backward = {.name = "attention_values_backward",
+                                                       .flops = flops_values_backward,
+                                                       .workspace = workspace_values_backward,
+                                                       .accumulates = 2u};

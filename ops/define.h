@@ -104,6 +104,22 @@ static inline rp_cut rp_cut_rows(int64_t rows) {
     return rp_cut_make(rows, 16, 32);
 }
 
+/* Row kernels of the CPU widen the rows of bf16 inputs, those of bit mask `in`, and round those of
+ * output 0: buffers of one row for each piece of rows. */
+static inline int64_t rp_row_buffers(const rp_op_call *call, uint32_t in) {
+    int64_t buffers = 0;
+    for (size_t i = 0; i < call->in_count; i++)
+        buffers += (in >> i & 1) != 0 && call->in[i].dtype == RP_BF16;
+    return buffers > 0 || call->out[0].dtype == RP_BF16 ? buffers + 2 : 0;
+}
+
+static inline int64_t rp_rows_workspace(const rp_op_call *call, uint32_t in) {
+    const rp_shape shape = call->in[0].shape;
+    const int64_t floats =
+        rp_saturated_multiply(rp_cut_rows(rp_row_count(shape)).count, rp_row_length(shape));
+    return rp_saturated_multiply(floats, rp_row_buffers(call, in) * (int64_t)sizeof(float));
+}
+
 /* Columns from which sum_leading goes down the columns in parallel and needs no pieces of rows. */
 #define RP_SUM_LEADING_WIDE 8192
 

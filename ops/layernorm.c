@@ -52,9 +52,11 @@ static int64_t widened_bytes(const rp_tensor_info *info) {
                : 0;
 }
 
-/* Weight and bias as floats. */
+/* Weight, bias and rows as floats. */
 static int64_t layernorm_workspace(const rp_op_call *call) {
-    return rp_saturated_add(widened_bytes(&call->in[1]), widened_bytes(&call->in[2]));
+    return rp_saturated_add(
+        rp_saturated_add(widened_bytes(&call->in[1]), widened_bytes(&call->in[2])),
+        rp_rows_workspace(call, 1));
 }
 
 const rp_op_def rp_op_def_layernorm = {
@@ -71,14 +73,16 @@ static int64_t layernorm_backward_flops(const rp_op_call *call) {
     return rp_saturated_multiply(rp_info_count(&call->in[0]), 14);
 }
 
-/* Partial gradients of weight and bias for each piece of rows; the weight as floats. */
+/* Partial gradients of weight and bias for each piece of rows; the weight and rows as
+ * floats. */
 static int64_t layernorm_backward_workspace(const rp_op_call *call) {
     const int present = (call->out[1].dtype != RP_NO_DTYPE) + (call->out[2].dtype != RP_NO_DTYPE);
     const rp_shape x = call->in[0].shape;
     const int64_t floats =
         rp_saturated_multiply(rp_cut_rows(rp_row_count(x)).count, rp_row_length(x));
-    return rp_saturated_add(rp_saturated_multiply(floats, present * (int64_t)sizeof(float)),
-                            widened_bytes(&call->in[2]));
+    return rp_saturated_add(
+        rp_saturated_multiply(floats, present * (int64_t)sizeof(float)),
+        rp_saturated_add(widened_bytes(&call->in[2]), rp_rows_workspace(call, 1 | 8)));
 }
 
 const rp_op_def rp_op_def_layernorm_backward = {

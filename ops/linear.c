@@ -135,12 +135,34 @@ static int64_t flops_backward_weight(const rp_op_call *call) {
     return sum;
 }
 
-const rp_op_def rp_op_def_linear = {.name = "linear", .infer = infer, .vjp = vjp, .flops = flops};
+/* Panels of floats, where something is bf16. */
+static int64_t panels(const rp_op_call *call, int64_t rows, int64_t in, int64_t out) {
+    return rp_call_has_bf16(call) ? rp_panels_bytes(rows, in, out, 1, false) : 0;
+}
 
-const rp_op_def rp_op_def_linear_backward_input = {
-    .name = "linear_backward_input", .flops = flops_backward_input, .accumulates = 1u};
+static int64_t workspace(const rp_op_call *call) {
+    return panels(call, rp_row_count(call->in[0].shape), weight_in(call, &call->in[1]),
+                  weight_out(call, &call->in[1]));
+}
+
+static int64_t workspace_backward_weight(const rp_op_call *call) {
+    const rp_tensor_info *dy = &call->in[1];
+    if (!rp_slot_present(call->out, call->out_count, 0))
+        return 0;
+    return panels(call, rp_row_count(dy->shape), rp_row_length(call->in[0].shape),
+                  rp_row_length(dy->shape));
+}
+
+const rp_op_def rp_op_def_linear = {
+    .name = "linear", .infer = infer, .vjp = vjp, .flops = flops, .workspace = workspace};
+
+const rp_op_def rp_op_def_linear_backward_input = {.name = "linear_backward_input",
+                                                   .flops = flops_backward_input,
+                                                   .workspace = workspace,
+                                                   .accumulates = 1u};
 
 const rp_op_def rp_op_def_linear_backward_weight = {.name = "linear_backward_weight",
                                                     .flops = flops_backward_weight,
+                                                    .workspace = workspace_backward_weight,
                                                     .accumulates = 3u,
                                                     .widens = 3u};

@@ -100,5 +100,22 @@ static int64_t flops(const rp_op_call *call) {
     return sum;
 }
 
-const rp_op_def rp_op_def_matmul = {
-    .name = "matmul", .infer = infer, .vjp = vjp, .flops = flops, .accumulates = 1u};
+/* Panels of floats, where something is bf16. */
+static int64_t workspace(const rp_op_call *call) {
+    const rp_shape c = call->out[0].shape;
+    const int64_t m = c.dims[c.rank - 2], n = c.dims[c.rank - 1];
+    const int64_t k = columns_of(&call->in[0], call->params->matmul.transpose_a);
+    int64_t batch = 1;
+    for (int i = 0; i < c.rank - 2; i++)
+        batch *= c.dims[i];
+    return rp_call_has_bf16(call)
+               ? rp_panels_bytes(m, n, k, batch, rp_matmul_is_shared(batch, m, n, k))
+               : 0;
+}
+
+const rp_op_def rp_op_def_matmul = {.name = "matmul",
+                                    .infer = infer,
+                                    .vjp = vjp,
+                                    .flops = flops,
+                                    .workspace = workspace,
+                                    .accumulates = 1u};

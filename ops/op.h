@@ -218,6 +218,9 @@ int64_t rp_op_workspace(rp_op op, const rp_op_call *call);
 /* f32 or bf16. */
 bool rp_is_floating(rp_dtype dtype);
 
+/* Whether something that a call reads or writes is stored as bf16. */
+bool rp_call_has_bf16(const rp_op_call *call);
+
 /* ---- Shapes in words ------------------------------------------------------------------------- */
 
 /* "f32 [2, 3]" into `text`, for messages. Returns text. */

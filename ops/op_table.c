@@ -53,6 +53,15 @@ bool rp_is_floating(rp_dtype dtype) {
     return dtype == RP_F32 || dtype == RP_BF16;
 }
 
+bool rp_call_has_bf16(const rp_op_call *call) {
+    bool any = false;
+    for (size_t i = 0; i < call->in_count; i++)
+        any = any || call->in[i].dtype == RP_BF16;
+    for (size_t k = 0; k < call->out_count; k++)
+        any = any || call->out[k].dtype == RP_BF16;
+    return any;
+}
+
 const char *rp_tensor_text(const rp_tensor_info *info, char text[RP_SHAPE_TEXT]) {
     if (info->dtype == RP_NO_DTYPE) {
         snprintf(text, RP_SHAPE_TEXT, "absent");

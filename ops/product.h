@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "op.h"
+#include "define.h"
 
 /* Whether an optional slot is there. */
 static inline bool rp_slot_present(const rp_tensor_info *infos, size_t count, size_t slot) {
@@ -104,8 +104,69 @@ static inline int64_t rp_attention_workspace_tile(int64_t size) {
     return floats > RP_ATTENTION_TILE_FLOATS ? floats : 0;
 }
 
-/* Tiles of a set. */
+/* Tiles of a set. Where something is bf16, more for what is widened: rows of queries, and keys, of
+ * which this many floats a tile's are one. */
 enum { RP_ATTENTION_TILES = 2, RP_ATTENTION_BACKWARD_TILES = 3 };
+enum { RP_ATTENTION_KEYS = 64, RP_ATTENTION_BACKWARD_KEYS = 32, RP_ATTENTION_LEAST_QUERIES = 16 };
+enum {
+    RP_ATTENTION_BF16_TILES =
+        RP_ATTENTION_TILES + 1 + RP_ATTENTION_KEYS / RP_ATTENTION_LEAST_QUERIES,
+    RP_ATTENTION_BACKWARD_BF16_TILES = RP_ATTENTION_BACKWARD_TILES + 2 +
+                                       2 * RP_ATTENTION_BACKWARD_KEYS / RP_ATTENTION_LEAST_QUERIES
+};
+
+/* Pieces of the key/value heads that backward works on: each head by itself, or this many where
+ * something is bf16, each with a set of tiles (if they lie in the workspace) and the gradients of
+ * keys and values of one head, which are rounded when all is added. */
+enum { RP_ATTENTION_PIECES = 8 };
+
+static inline rp_cut rp_attention_cut(const rp_attention_layout *l, bool bf16) {
+    const int64_t heads = l->batch * l->kv_heads;
+    const rp_cut each = {heads, 1};
+    return bf16 ? rp_cut_make(heads, 1, RP_ATTENTION_PIECES) : each;
+}
+
+static inline int64_t rp_attention_sums(const rp_attention_layout *l, bool bf16) {
+    return bf16 ? rp_saturated_multiply(l->keys, 2 * l->size) : 0;
+}
+
+/* ---- Panels: products of bf16 matrices by a BLAS of floats (ops/cpu/gemm.c) ------------------ */
+
+/* Rows and columns of a panel that is widened: of products by all threads, and of those that are
+ * shared out to the threads, which have panels each, by piece: at most this many pieces. */
+enum { RP_PANEL = 512, RP_SHARED_PANEL = 128, RP_PRODUCT_PIECES = 16 };
+
+/* Floats of the panels of one product [m, k] [k, n], in any order of the three sizes: of both
+ * operands and the result. Each begins at a multiple of 16. */
+static inline int64_t rp_panel_floats(int64_t a, int64_t b, int64_t most) {
+    const int64_t floats = (a < most ? a : most) * (b < most ? b : most);
+    return (floats + 15) / 16 * 16;
+}
+
+static inline int64_t rp_panels_floats(int64_t m, int64_t n, int64_t k, int64_t most) {
+    return rp_panel_floats(m, n, most) + rp_panel_floats(m, k, most) + rp_panel_floats(n, k, most);
+}
+
+/* Bytes of them for `count` products that are shared out to the threads or made one by one. */
+static inline int64_t rp_panels_bytes(int64_t m, int64_t n, int64_t k, int64_t count, bool shared) {
+    const int64_t most = RP_PRODUCT_PIECES, pieces = count < most ? count : most;
+    const int64_t floats = rp_panels_floats(m, n, k, shared ? RP_SHARED_PANEL : RP_PANEL);
+    return (shared ? pieces : count > 0) * floats * (int64_t)sizeof(float);
+}
+
+/* A batch of products: whether they are shared out to the threads. Those of up to this many
+ * multiply-adds are too small to be cut for several threads: with more than one of them, the
+ * batches are shared out instead. So are many products of any size. By shape alone, so that the
+ * bits of these do not depend on the number of threads. */
+enum { RP_MATMUL_SMALL = 128 * 128 * 128, RP_MATMUL_MANY = 32 };
+
+static inline bool rp_matmul_is_shared(int64_t batch, int64_t m, int64_t n, int64_t k) {
+    const bool small = (double)m * (double)n * (double)k <= RP_MATMUL_SMALL;
+    return batch > 1 && (small || batch >= RP_MATMUL_MANY);
+}
+
+/* The products of attention in separate ops, one a head. */
+enum { RP_HEADS_MANY = 4 };
 
 /* ---- Checks of recording (product.c) --------------------------------------------------------- */
 

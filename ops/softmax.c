@@ -7,6 +7,10 @@ static rp_status softmax_infer(rp_context *context, rp_op_call *call) {
                          call->params->softmax.causal ? 2 : 1);
 }
 
+static int64_t softmax_workspace(const rp_op_call *call) {
+    return rp_rows_workspace(call, 1);
+}
+
 static rp_status softmax_vjp(rp_vjp *vjp) {
     if (!vjp->wanted[0])
         return RP_OK;
@@ -21,6 +25,7 @@ static int64_t softmax_flops(const rp_op_call *call) {
 
 const rp_op_def rp_op_def_softmax = {
     .name = "softmax",
+    .workspace = softmax_workspace,
     .infer = softmax_infer,
     .vjp = softmax_vjp,
     .flops = softmax_flops,
@@ -28,12 +33,17 @@ const rp_op_def rp_op_def_softmax = {
     .inplace = {{0, 0}},
 };
 
+static int64_t softmax_backward_workspace(const rp_op_call *call) {
+    return rp_rows_workspace(call, 1 | 2);
+}
+
 static int64_t softmax_backward_flops(const rp_op_call *call) {
     return rp_saturated_multiply(rp_info_count(&call->in[0]), 4);
 }
 
 const rp_op_def rp_op_def_softmax_backward = {
     .name = "softmax_backward",
+    .workspace = softmax_backward_workspace,
     .flops = softmax_backward_flops,
     .accumulates = 1,
     .inplace_count = 2,

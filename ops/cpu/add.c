@@ -69,7 +69,7 @@ static void run_tile(const suffix *s, int64_t top, int64_t rows, int64_t column,
 
 /* Tiles of about a chunk; of what is converted at once where something is bf16. */
 static void for_tiles(const rp_launch *launch, const suffix *s) {
-    const int64_t most = rp_launch_has_bf16(launch) ? RP_CPU_PART : RP_CPU_CHUNK;
+    const int64_t most = rp_call_has_bf16(&launch->call) ? RP_CPU_PART : RP_CPU_CHUNK;
     const int64_t width = s->n < most ? s->n : most, height = most / width;
     const int64_t across = s->n / width + (s->n % width != 0);
     const int64_t down = s->rows / height + (s->rows % height != 0);

@@ -31,7 +31,8 @@ typedef struct rp_drawing {
 
 typedef struct rp_attention_job {
     rp_attention_layout l;
-    const float *q, *k, *v; /* k and v at their columns; v may be NULL */
+    rp_source q, k, v; /* k and v at their columns; v may be absent */
+    bool bf16;         /* something is: what is read or written is widened in between */
     bool causal;
     float base2_scale; /* scores times this are powers of two */
     int64_t width;     /* queries of a block, stride of all tiles: a multiple of RP_LANES */
@@ -55,13 +56,15 @@ static inline rp_attention_job rp_attention_job_make(const rp_launch *launch) {
     const bool packed = params->attention.packed;
     const rp_attention_layout l =
         rp_attention_layout_of(params, &launch->call.in[0], packed ? NULL : &launch->call.in[1]);
-    const float *q = launch->in[0], *k = packed ? q : launch->in[1];
-    const float *v = packed ? q : launch->in[2];
+    const rp_source q = rp_launch_source(launch, 0);
+    const rp_source k = packed ? q : rp_launch_source(launch, 1);
+    const rp_source v = packed ? q : rp_launch_source(launch, 2);
     const float p = params->attention.dropout;
     rp_attention_job job = {.l = l,
                             .q = q,
-                            .k = k + l.k_column,
-                            .v = v != NULL ? v + l.v_column : NULL,
+                            .k = rp_source_from(k, l.k_column),
+                            .v = rp_source_from(v, l.v_column),
+                            .bf16 = rp_call_has_bf16(&launch->call),
                             .causal = params->attention.causal,
                             .base2_scale = l.scale * RP_LOG2_E,
                             .width = rp_attention_block_queries(l.size)};
@@ -170,11 +173,45 @@ static inline void rp_draw_factors(const rp_attention_job *job, const rp_query_b
         }
 }
 
-/* tile [D, lanes] = the rows of the block transposed; lanes without a query get 0. `rows` begins at
- * the block's first query and head. */
+/* Rows of D floats. */
+typedef struct rp_head_rows {
+    const float *at;
+    int64_t stride;
+} rp_head_rows;
+
+/* `rows` rows of a tensor from element `begin` on: where they are, or widened into `buffer`. */
+static inline rp_head_rows rp_head_rows_at(const rp_attention_job *job, rp_source tensor,
+                                           int64_t begin, int64_t stride, int64_t rows,
+                                           float *buffer) {
+    const int64_t size = job->l.size;
+    if (!tensor.bf16)
+        return (rp_head_rows){(const float *)tensor.at + begin, stride};
+    for (int64_t i = 0; i < rows; i++)
+        rp_read(tensor, begin + i * stride, size, buffer + i * size);
+    return (rp_head_rows){buffer, size};
+}
+
+/* Those of a block's queries in q, o or the gradient of o. */
+static inline rp_head_rows rp_query_rows(const rp_attention_job *job, const rp_query_block *block,
+                                         rp_source tensor, int64_t stride, float *buffer) {
+    const int64_t row = block->b * job->l.queries + block->begin;
+    return rp_head_rows_at(job, tensor, row * stride + block->h * job->l.size, stride, block->count,
+                           buffer);
+}
+
+/* Those of some keys in k or v. */
+static inline rp_head_rows rp_key_rows(const rp_attention_job *job, const rp_query_block *block,
+                                       const rp_key_block *keys, rp_source kv, float *buffer) {
+    const rp_attention_layout *l = &job->l;
+    const int64_t row = block->b * l->keys + keys->begin;
+    return rp_head_rows_at(job, kv, row * l->kv_stride + block->h / l->group * l->size,
+                           l->kv_stride, keys->count, buffer);
+}
+
+/* tile [D, lanes] = the rows of the block transposed; lanes without a query get 0. */
 static inline void rp_load_lanes(const rp_attention_job *job, const rp_query_block *block,
-                                 const float *rows, int64_t stride, float *tile) {
-    RP_CPU(tile_transpose)(tile, job->width, rows, stride, block->count, job->l.size);
+                                 rp_head_rows rows, float *tile) {
+    RP_CPU(tile_transpose)(tile, job->width, rows.at, rows.stride, block->count, job->l.size);
     for (int64_t d = 0; d < job->l.size && block->count < block->lanes; d++)
         memset(tile + d * job->width + block->count, 0,
                (size_t)(block->lanes - block->count) * sizeof *tile);
@@ -182,16 +219,14 @@ static inline void rp_load_lanes(const rp_attention_job *job, const rp_query_blo
 
 /* out [keys, lanes] = rows of k or v times a tile [D, lanes] */
 static inline void rp_keys_times(const rp_attention_job *job, const rp_query_block *block,
-                                 const rp_key_block *keys, const float *kv, const float *tile,
+                                 const rp_key_block *keys, rp_head_rows kv, const float *tile,
                                  float *out) {
-    const rp_attention_layout *l = &job->l;
     RP_CPU(tile_product)
     (&(rp_tile){.rows = keys->count,
                 .columns = block->lanes - keys->first,
-                .depth = l->size,
-                .a = kv + (block->b * l->keys + keys->begin) * l->kv_stride +
-                     block->h / l->group * l->size,
-                .a_row = l->kv_stride,
+                .depth = job->l.size,
+                .a = kv.at,
+                .a_row = kv.stride,
                 .a_depth = 1,
                 .b = tile + keys->first,
                 .b_stride = job->width,
@@ -203,17 +238,15 @@ static inline void rp_keys_times(const rp_attention_job *job, const rp_query_blo
  * lanes] */
 static inline void rp_keys_transposed_times(const rp_attention_job *job,
                                             const rp_query_block *block, const rp_key_block *keys,
-                                            const float *kv, const float *in, float *tile,
+                                            rp_head_rows kv, const float *in, float *tile,
                                             const float *scale) {
-    const rp_attention_layout *l = &job->l;
     RP_CPU(tile_product)
-    (&(rp_tile){.rows = l->size,
+    (&(rp_tile){.rows = job->l.size,
                 .columns = block->lanes - keys->first,
                 .depth = keys->count,
-                .a = kv + (block->b * l->keys + keys->begin) * l->kv_stride +
-                     block->h / l->group * l->size,
+                .a = kv.at,
                 .a_row = 1,
-                .a_depth = l->kv_stride,
+                .a_depth = kv.stride,
                 .b = in + keys->first,
                 .b_stride = job->width,
                 .c = tile + keys->first,

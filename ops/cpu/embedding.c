@@ -99,8 +99,8 @@ static void add_in_place(const rp_launch *launch, const gradient *g) {
                     { add_columns(g, t * owned, t + 1 < tiles ? (t + 1) * owned : g->width); });
 }
 
-/* For a bf16 table, whose rows must not be rounded at each addition: first[id] is the first position
- * of an id or -1, next[position] the next one of the same id. */
+/* For a bf16 table, whose rows must not be rounded at each addition: first[id] is the first
+ * position of an id or -1, next[position] the next one of the same id. */
 static void link_positions(const gradient *g, int64_t *first, int64_t *next) {
     for (int64_t id = 0; id < g->vocabulary; id++)
         first[id] = -1;

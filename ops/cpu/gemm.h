@@ -1,4 +1,4 @@
-/* Matrix products by the BLAS, and what an output holds before one adds to it. */
+/* Matrix products by the BLAS. */
 #ifndef REPRISE_OPS_CPU_GEMM_H
 #define REPRISE_OPS_CPU_GEMM_H
 
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "loops.h"
+#include "product.h"
 
 /* c [m, n] = alpha op(a) op(b) + beta c, row-major; op(a) [m, k], op(b) [k, n]. The strides (lda,
  * ldb, ldc) go from row to row of the matrices as they lie in memory. Sizes fit 32 bits (infer). An
@@ -24,33 +25,55 @@ static inline void rp_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, fl
                 (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
-/* Copies `count` floats, in pieces that do not depend on the number of threads. */
-static inline void rp_copy_floats(float *to, const float *from, int64_t count, int threads) {
-    const int64_t piece = RP_CPU_SERIAL, pieces = (count + piece - 1) / piece;
-    RP_PARALLEL_FOR(pieces > 4 ? threads : 1, i, pieces, {
-        const int64_t begin = i * piece, left = count - begin;
-        memcpy(to + begin, from + begin, (size_t)(left < piece ? left : piece) * sizeof *to);
-    });
+/* A matrix that is read: where it begins, and how far its rows are apart; a stride of 0 repeats one
+ * row. `at` is the same place of one that is written. */
+typedef struct rp_matrix {
+    rp_source array;
+    void *at;
+    int64_t stride;
+} rp_matrix;
+
+static inline rp_matrix rp_matrix_read(rp_source array, int64_t begin, int64_t stride) {
+    return (rp_matrix){rp_source_from(array, begin), NULL, stride};
 }
 
-static inline float *rp_launch_output(const rp_launch *launch, size_t slot) {
-    return slot < launch->call.out_count ? launch->out[slot] : NULL;
+static inline rp_matrix rp_matrix_written(rp_target array, int64_t begin, int64_t stride) {
+    const rp_target from = rp_target_from(array, begin);
+    return (rp_matrix){{from.at, from.bf16}, from.at, stride};
 }
 
-static inline const float *rp_launch_input(const rp_launch *launch, size_t slot) {
-    return slot < launch->call.in_count ? launch->in[slot] : NULL;
-}
+/* c [m, n] = added + alpha times the sum of `terms` products op(a) op(b), of which a and b begin
+ * a_step and b_step elements further each time; `added` may be absent, or c itself. Sums are made
+ * in floats and rounded once. */
+typedef struct rp_product {
+    bool ta, tb;
+    int64_t m, n, k;
+    float alpha;
+    rp_matrix a, b, c, added;
+    int64_t terms, a_step, b_step;
+} rp_product;
 
-/* The beta for a product into output `slot` as a whole: 1 with the output holding what is added to,
- * 0 if nothing is. */
-static inline float rp_launch_beta(const rp_launch *launch, size_t slot) {
-    const float *added = rp_accumulated(launch, slot);
-    float *out = rp_launch_output(launch, slot);
-    if (added == NULL)
-        return 0.0f;
-    if (added != out)
-        rp_copy_floats(out, added, rp_shape_count(launch->call.out[slot].shape), launch->threads);
-    return 1.0f;
-}
+/* What a product may use: panels of rp_panels_floats(m, n, k, most) floats where something is bf16,
+ * and threads beside those of the BLAS. */
+typedef struct rp_room {
+    float *floats;
+    int64_t most;
+    int threads;
+} rp_room;
+
+void RP_CPU(product)(const rp_product *product, const rp_room *room);
+
+/* `count` products, shared out to `threads` threads, or one after the other by all. `floats`: of
+ * the panels of one. */
+typedef struct rp_products {
+    int64_t count;
+    bool shared;
+    int threads;
+    int64_t floats;
+    void (*body)(const rp_launch *launch, const void *job, int64_t i, const rp_room *room);
+    const void *job;
+} rp_products;
+
+void RP_CPU(for_products)(const rp_launch *launch, const rp_products *products);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "pieces.h"
-#include "rows.h"
 
 static float row_sum(const float *x, int64_t width) {
     float sum = 0.0f;
@@ -29,28 +28,11 @@ static float row_squares(const float *x, int64_t width, float mean) {
     return low + high + last * last;
 }
 
-static float sum_block(const float *x, int64_t count, float mean) {
-    (void)mean;
-    return row_sum(x, count);
-}
-
-/* Over the blocks of a row. */
-static float over_blocks(rp_source x, int64_t width, int64_t block, float mean, float *buffer,
-                         float (*sum)(const float *x, int64_t count, float mean)) {
-    float total = 0.0f;
-    for (int64_t c = 0; c < width; c += block) {
-        const int64_t count = width - c < block ? width - c : block;
-        total += sum(rp_read(x, c, count, buffer), count, mean);
-    }
-    return total;
-}
-
-typedef struct affine {
-    const float *weight, *bias; /* bias may be NULL */
-} affine;
-
-static void normalize(const float *x, affine a, float *y, int64_t width, float mean, float scale) {
-    const float *weight = a.weight, *bias = a.bias;
+static void forward_row(const float *x, const float *weight, const float *bias, float *y,
+                        float *stats, int64_t width, float eps) {
+    const float count = width > 0 ? (float)width : 1.0f;
+    const float mean = row_sum(x, width) / count;
+    const float scale = 1.0f / sqrtf(row_squares(x, width, mean) / count + eps);
     if (bias != NULL) {
 #pragma omp simd
         for (int64_t c = 0; c < width; c++)
@@ -59,21 +41,6 @@ static void normalize(const float *x, affine a, float *y, int64_t width, float m
 #pragma omp simd
         for (int64_t c = 0; c < width; c++)
             y[c] = (x[c] - mean) * scale * weight[c];
-    }
-}
-
-static void forward_row(rp_source x, affine a, rp_target y, float *stats, int64_t width,
-                        int64_t block, float eps) {
-    float buffer[RP_CPU_ROW];
-    const float count = width > 0 ? (float)width : 1.0f;
-    const float mean = over_blocks(x, width, block, 0.0f, buffer, sum_block) / count;
-    const float variance = over_blocks(x, width, block, mean, buffer, row_squares) / count;
-    const float scale = 1.0f / sqrtf(variance + eps);
-    for (int64_t c = 0; c < width; c += block) {
-        const int64_t length = width - c < block ? width - c : block;
-        const affine from = {a.weight + c, a.bias != NULL ? a.bias + c : NULL};
-        normalize(rp_read(x, c, length, buffer), from, rp_write(y, c, buffer), length, mean, scale);
-        rp_written(y, c, length, buffer);
     }
     if (stats != NULL) {
         stats[0] = mean;
@@ -86,26 +53,39 @@ static float *behind(float *at, int64_t count) {
     return at != NULL ? at + count : NULL;
 }
 
-/* Weight and bias are widened once, into the workspace. */
+typedef struct affine {
+    const float *weight, *bias; /* bias may be NULL */
+} affine;
+
+static void forward_span(const rp_span *span, const void *job, int64_t k, int64_t piece) {
+    const affine *a = job;
+    float *stats = span->launch->out[1];
+    (void)piece;
+    forward_row(span->in[0], a->weight, a->bias, span->out[0], stats != NULL ? stats + 2 * k : NULL,
+                span->count, span->launch->call.params->layernorm.eps);
+}
+
+/* Workspace: weight and bias, where they are widened, then the buffers of rows. */
 rp_status RP_CPU(layernorm)(const rp_launch *launch) {
     const rp_shape shape = launch->call.in[0].shape;
     const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
-    const int64_t block = rp_row_block(launch, width);
-    const rp_source x = rp_launch_source(launch, 0);
-    const rp_target y = rp_launch_target(launch, 0);
-    float *stats = launch->out[1], *wide = launch->workspace;
-    RP_TRY(rp_require_floating(launch));
-    const affine a = {rp_read(rp_launch_source(launch, 1), 0, width, wide),
-                      rp_read(rp_launch_source(launch, 2), 0, width, behind(wide, width))};
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), r, rows, {
-        forward_row(rp_source_from(x, r * width), a, rp_target_from(y, r * width),
-                    stats ? stats + 2 * r : NULL, width, block, launch->call.params->layernorm.eps);
-    });
-    return RP_OK;
+    const rp_source weight = rp_launch_source(launch, 1), bias = rp_launch_source(launch, 2);
+    float *bias_at = behind(launch->workspace, weight.bf16 ? width : 0);
+    const affine a = {rp_read(weight, 0, width, launch->workspace),
+                      rp_read(bias, 0, width, bias_at)};
+    if (width == 0)
+        return RP_OK;
+    return RP_CPU(for_rows)(launch, &(rp_rows){.rows = rows,
+                                               .width = width,
+                                               .in = 1,
+                                               .cut = rp_rows_cut(launch, rows),
+                                               .buffers = behind(bias_at, bias.bf16 ? width : 0),
+                                               .body = forward_span,
+                                               .job = &a});
 }
 
-/* One row, or a block of one; n(x) is the normalised x. Gradients of weight and bias are added to
- * lines that one thread owns, before dx, which may lie on x or dy, is written. */
+/* One row; n(x) is the normalised x. Gradients of weight and bias are added to lines that one
+ * thread owns, before dx, which may lie on x or dy, is written. */
 typedef struct row {
     const float *x, *dy, *weight, *sum;
     float mean, scale;
@@ -160,102 +140,74 @@ static row_sums add_all(const row *r) {
     return (row_sums){sum, dot};
 }
 
-/* dx = scale (g - mean of g - n(x) mean of (g n(x))); the means are over `width` elements. */
-static void put_input_gradient(const row *r, row_sums sums, int64_t width) {
+/* dx = scale (g - mean of g - n(x) mean of (g n(x))). */
+static void put_input_gradient(const row *r, row_sums sums) {
     const float *x = r->x, *dy = r->dy, *weight = r->weight;
-    const float mean = r->mean, scale = r->scale, count = (float)width;
+    const float mean = r->mean, scale = r->scale, count = (float)r->width;
     const float mean_g = sums.g / count, slope = sums.dot / count * scale * scale;
     RP_LOOP(r->dx, r->sum, 0, r->width,
             scale * (dy[i] * weight[i] - mean_g - (x[i] - mean) * slope));
 }
 
-static row_sums add_gradients(const row *r, bool of_x) {
-    if (of_x && r->dweight != NULL && r->dbias != NULL)
-        return add_all(r);
+static void backward_row(const row *r) {
+    if (r->dx != NULL && r->dweight != NULL && r->dbias != NULL) {
+        put_input_gradient(r, add_all(r));
+        return;
+    }
     add_parameter_gradients(r);
-    return of_x ? add_sums(r) : (row_sums){0.0f, 0.0f};
+    if (r->dx != NULL)
+        put_input_gradient(r, add_sums(r));
 }
 
-/* What the rows of a call have in common; one piece of them has lines of its own. */
-typedef struct problem {
-    rp_source x, dy, sum;
-    rp_target dx;
-    const float *stats, *weight;
-    int64_t rows, width, block;
-} problem;
+/* The lines of all pieces; NULL where they are not wanted. */
+typedef struct lines {
+    const float *weight;
+    float *dweight, *dbias;
+} lines;
 
-typedef struct buffers {
-    float x[RP_CPU_ROW], dy[RP_CPU_ROW], sum[RP_CPU_ROW], dx[RP_CPU_ROW];
-} buffers;
-
-/* Columns from c on of row k, without what is written. */
-static row block_at(const problem *p, int64_t k, int64_t c, buffers *b) {
-    const int64_t left = p->width - c, width = left < p->block ? left : p->block;
-    const int64_t at = k * p->width + c;
-    return (row){.x = rp_read(p->x, at, width, b->x),
-                 .dy = rp_read(p->dy, at, width, b->dy),
-                 .weight = p->weight != NULL ? p->weight + c : NULL,
-                 .mean = p->stats[2 * k],
-                 .scale = p->stats[2 * k + 1],
-                 .width = width};
-}
-
-static void backward_row(const problem *p, int64_t k, float *dweight, float *dbias) {
-    buffers b;
-    row_sums sums = {0.0f, 0.0f};
-    for (int64_t c = 0; c < p->width; c += p->block) {
-        row r = block_at(p, k, c, &b);
-        r.dweight = dweight != NULL ? dweight + c : NULL;
-        r.dbias = dbias != NULL ? dbias + c : NULL;
-        const row_sums more = add_gradients(&r, p->dx.at != NULL);
-        sums = (row_sums){sums.g + more.g, sums.dot + more.dot};
-    }
-    for (int64_t c = 0; c < p->width && p->dx.at != NULL; c += p->block) {
-        const int64_t at = k * p->width + c;
-        row r = block_at(p, k, c, &b);
-        r.sum = rp_read(p->sum, at, r.width, b.sum);
-        r.dx = rp_write(p->dx, at, b.dx);
-        put_input_gradient(&r, sums, p->width);
-        rp_written(p->dx, at, r.width, b.dx);
-    }
-}
-
-static float *clear_line(float *line, int64_t width) {
-    for (int64_t c = 0; c < width; c++)
-        line[c] = 0.0f;
-    return line;
+static void backward_span(const rp_span *span, const void *job, int64_t k, int64_t piece) {
+    const lines *l = job;
+    const int64_t width = span->count;
+    const float *stats = span->launch->in[1];
+    const row r = {
+        .x = span->in[0],
+        .dy = span->in[3],
+        .weight = l->weight,
+        .sum = span->sum,
+        .mean = stats[2 * k],
+        .scale = stats[2 * k + 1],
+        .dx = span->out[0],
+        .dweight = l->dweight != NULL ? l->dweight + piece * width : NULL,
+        .dbias = l->dbias != NULL ? l->dbias + piece * width : NULL,
+        .width = width,
+    };
+    backward_row(&r);
 }
 
 /* Workspace: [pieces, C] partial gradients of the weight, then of the bias, those that are wanted;
- * then the weight, widened. */
+ * then the weight, where it is widened, and the buffers of rows. */
 rp_status RP_CPU(layernorm_backward)(const rp_launch *launch) {
     const rp_shape shape = launch->call.in[0].shape;
     const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
     const rp_cut cut = rp_cut_rows(rows);
     const bool of_weight = launch->out[1] != NULL, of_bias = launch->out[2] != NULL;
-    const int64_t lines = rows > 0 ? cut.count * width : 0;
+    const rp_source weight = rp_launch_source(launch, 2);
     float *dweight = launch->workspace; /* NULL without rows */
-    float *dbias = behind(dweight, of_weight ? lines : 0);
-    float *wide = behind(dbias, of_bias ? lines : 0);
-    RP_TRY(rp_require_floating(launch));
-    const problem p = {.x = rp_launch_source(launch, 0),
-                       .dy = rp_launch_source(launch, 3),
-                       .sum = rp_launch_sum(launch, 0),
-                       .dx = rp_launch_target(launch, 0),
-                       .stats = launch->in[1],
-                       .weight = rp_read(rp_launch_source(launch, 2), 0, width, wide),
-                       .rows = rows,
-                       .width = width,
-                       .block = rp_row_block(launch, width)};
+    float *dbias = behind(dweight, of_weight ? cut.count * width : 0);
+    float *wide = behind(dbias, of_bias ? cut.count * width : 0);
+    const lines l = {rp_read(weight, 0, width, wide), of_weight ? dweight : NULL,
+                     of_bias ? dbias : NULL};
     if (width == 0)
         return RP_OK;
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rows * width), piece, cut.count, {
-        const int64_t top = piece * cut.length, end = top + cut.length;
-        float *weights = of_weight ? clear_line(dweight + piece * width, width) : NULL;
-        float *biases = of_bias ? clear_line(dbias + piece * width, width) : NULL;
-        for (int64_t k = top; k < end && k < rows; k++)
-            backward_row(&p, k, weights, biases);
-    });
+    if (cut.count > 0 && (of_weight || of_bias))
+        memset(dweight, 0, (size_t)((of_weight + of_bias) * cut.count * width) * sizeof *dweight);
+    RP_TRY(RP_CPU(for_rows)(launch, &(rp_rows){.rows = rows,
+                                               .width = width,
+                                               .in = 1 | 8,
+                                               .cut = cut,
+                                               .buffers = behind(wide, weight.bf16 ? width : 0),
+                                               .body = backward_span,
+                                               .job = &l}));
     if (of_weight)
         rp_add_pieces(launch, 1, dweight, cut.count, width);
     if (of_bias)

@@ -62,15 +62,6 @@ static inline rp_source rp_launch_sum(const rp_launch *launch, size_t k) {
     return (rp_source){rp_accumulated(launch, k), launch->call.out[k].dtype == RP_BF16};
 }
 
-static inline bool rp_launch_has_bf16(const rp_launch *launch) {
-    bool any = false;
-    for (size_t i = 0; i < launch->call.in_count; i++)
-        any = any || launch->call.in[i].dtype == RP_BF16;
-    for (size_t k = 0; k < launch->call.out_count; k++)
-        any = any || launch->call.out[k].dtype == RP_BF16;
-    return any;
-}
-
 /* RP_UNSUPPORTED unless all inputs and outputs are f32, bf16 or absent. */
 static inline rp_status rp_require_floating(const rp_launch *launch) {
     for (size_t i = 0; i < launch->call.in_count; i++)
@@ -95,6 +86,28 @@ typedef struct rp_span {
 } rp_span;
 
 typedef void (*rp_span_body)(const rp_span *span);
+
+/* Whole rows of `width` elements, one a span: of the inputs of bit mask `in`, and of output 0.
+ * `buffers`: rp_rows_workspace bytes, if something is bf16; each piece of the cut is one thread's;
+ * `job`, the row and the piece go to the body. */
+typedef void (*rp_row_body)(const rp_span *span, const void *job, int64_t row, int64_t piece);
+
+typedef struct rp_rows {
+    int64_t rows, width;
+    uint32_t in;
+    rp_cut cut;
+    float *buffers;
+    rp_row_body body;
+    const void *job;
+} rp_rows;
+
+/* Many pieces, or those that have buffers. */
+static inline rp_cut rp_rows_cut(const rp_launch *launch, int64_t rows) {
+    return rp_call_has_bf16(&launch->call) ? rp_cut_rows(rows) : rp_cut_make(rows, 1, 256);
+}
+
+/* RP_UNSUPPORTED if there is something else than f32 and bf16. */
+rp_status RP_CPU(for_rows)(const rp_launch *launch, const rp_rows *rows);
 
 /* Elementwise: calls `body` for all spans of the call's tensors, in chunks, or in parts of them
  * where something is stored as bf16. A body reads element i of everything before it writes element

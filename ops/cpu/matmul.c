@@ -1,32 +1,48 @@
 /* matmul: the BLAS, once a batch. */
 #include "gemm.h"
 
-/* Products of up to this many multiply-adds are too small to be cut for several threads: with more
- * than one of them, the batches are shared out instead. So are many products of any size. By shape
- * alone, so that the bits of these do not depend on the number of threads. */
-enum { SMALL = 128 * 128 * 128, MANY = 32 };
+typedef struct batch {
+    bool ta, tb;
+    int64_t m, n, k;
+} batch;
+
+static void run_one(const rp_launch *launch, const void *job, int64_t i, const rp_room *room) {
+    const batch *s = job;
+    const rp_product product = {
+        .ta = s->ta,
+        .tb = s->tb,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .alpha = 1.0f,
+        .a = rp_matrix_read(rp_launch_source(launch, 0), i * s->m * s->k, s->ta ? s->m : s->k),
+        .b = rp_matrix_read(rp_launch_source(launch, 1), i * s->k * s->n, s->tb ? s->k : s->n),
+        .c = rp_matrix_written(rp_launch_target(launch, 0), i * s->m * s->n, s->n),
+        .added = rp_matrix_read(rp_launch_sum(launch, 0), i * s->m * s->n, s->n),
+        .terms = 1};
+    RP_CPU(product)(&product, room);
+}
 
 /* op(a) [batch, m, k], op(b) [batch, k, n] -> c [batch, m, n] */
 rp_status RP_CPU(matmul)(const rp_launch *launch) {
     const rp_shape a_shape = launch->call.in[0].shape, c_shape = launch->call.out[0].shape;
     const bool ta = launch->call.params->matmul.transpose_a;
-    const bool tb = launch->call.params->matmul.transpose_b;
-    const int64_t m = c_shape.dims[c_shape.rank - 2], n = c_shape.dims[c_shape.rank - 1];
-    const int64_t k = a_shape.dims[a_shape.rank - (ta ? 2 : 1)];
-    int64_t batch = 1;
+    const batch s = {.ta = ta,
+                     .tb = launch->call.params->matmul.transpose_b,
+                     .m = c_shape.dims[c_shape.rank - 2],
+                     .n = c_shape.dims[c_shape.rank - 1],
+                     .k = a_shape.dims[a_shape.rank - (ta ? 2 : 1)]};
+    int64_t count = 1;
     for (int i = 0; i < c_shape.rank - 2; i++)
-        batch *= c_shape.dims[i];
-    const float *a = launch->in[0], *b = launch->in[1];
-    float *c = launch->out[0];
-    const float beta = rp_launch_beta(launch, 0);
-    const bool small = (double)m * (double)n * (double)k <= SMALL;
-    const bool share = batch > 1 && (small || batch >= MANY);
-    RP_PARALLEL_FOR_UNEVEN(
-        share && (double)m * (double)n * (double)k * (double)batch > RP_CPU_SERIAL ? launch->threads
-                                                                                   : 1,
-        i, batch, {
-            rp_gemm(ta, tb, m, n, k, 1.0f, a + i * m * k, ta ? m : k, b + i * k * n, tb ? k : n,
-                    beta, c + i * m * n, n);
-        });
+        count *= c_shape.dims[i];
+    const bool large = (double)s.m * (double)s.n * (double)s.k * (double)count > RP_CPU_SERIAL;
+    RP_TRY(rp_require_floating(launch));
+    RP_CPU(for_products)
+    (launch, &(rp_products){.count = count,
+                            .shared = rp_matmul_is_shared(count, s.m, s.n, s.k),
+                            .threads = large ? launch->threads : 1,
+                            .floats = rp_panels_floats(s.m, s.n, s.k, RP_SHARED_PANEL),
+                            .body = run_one,
+                            .job = &s});
     return RP_OK;
 }

@@ -33,8 +33,8 @@ static inline void rp_put_line(rp_target out, int64_t at, rp_source sum, const f
     rp_written(out, at, width, rounded);
 }
 
-/* Output k [columns] = (what is added to it +) the sum of the pieces [count, columns]; NULL if there
- * are none. Pieces are few: only many columns are worth a second thread. */
+/* Output k [columns] = (what is added to it +) the sum of the pieces [count, columns], NULL if
+ * there are none. Pieces are few: only many columns are worth a second thread. */
 static inline void rp_add_pieces(const rp_launch *launch, size_t k, const float *pieces,
                                  int64_t count, int64_t columns) {
     const rp_target out = rp_launch_target(launch, k);

@@ -1,5 +1,5 @@
-/* Rows: in which blocks they are read, the largest element and the sum of exponentials, which
- * softmax and cross entropy share. */
+/* The largest element and the sum of exponentials of a row: what softmax and cross entropy share.
+ */
 #ifndef REPRISE_OPS_CPU_ROWS_H
 #define REPRISE_OPS_CPU_ROWS_H
 
@@ -7,13 +7,6 @@
 
 #include "loops.h"
 #include "vector_math.h"
-
-/* Elements of a row that are converted at once. A row of f32 is one block. */
-enum { RP_CPU_ROW = 4096 };
-
-static inline int64_t rp_row_block(const rp_launch *launch, int64_t width) {
-    return rp_launch_has_bf16(launch) && width > RP_CPU_ROW ? RP_CPU_ROW : width;
-}
 
 /* Of a float's bits an integer that is ordered as the float is, and back: loops that take a maximum
  * of integers vectorise, while those of floats must not because of NaN. */
@@ -36,11 +29,6 @@ static inline float rp_row_max(const float *x, int64_t width) {
         top = key > top ? key : top;
     }
     return rp_unordered(top);
-}
-
-/* The larger of two, as above. */
-static inline float rp_row_max_of(float a, float b) {
-    return rp_ordered(b) > rp_ordered(a) ? b : a;
 }
 
 /* The sum of e^(x - top). */

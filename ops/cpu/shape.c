@@ -191,23 +191,38 @@ typedef struct slice_row {
 } slice_row;
 
 static void begin_outside(const slice_row *s, int64_t at, int64_t count) {
+    const size_t bytes = (size_t)count * (s->dx.bf16 ? 2 : 4);
     if (count <= 0 || s->sum.at == s->dx.at)
         return;
-    rp_begin_bytes(rp_target_from(s->dx, at).at, rp_source_from(s->sum, at).at,
-                   count * (s->dx.bf16 ? 2 : 4), 1);
+    if (s->sum.at == NULL)
+        memset(rp_target_from(s->dx, at).at, 0, bytes);
+    else
+        memcpy(rp_target_from(s->dx, at).at, rp_source_from(s->sum, at).at, bytes);
+}
+
+static void put_parts(const slice_row *s, int64_t from, int64_t to) {
+    float dx[RP_CPU_PART], sum[RP_CPU_PART], buffer[RP_CPU_PART];
+    for (int64_t begin = 0; begin < s->run; begin += RP_CPU_PART) {
+        const int64_t left = s->run - begin, count = left < RP_CPU_PART ? left : RP_CPU_PART;
+        const float *dy = rp_read(s->dy, from + begin, count, buffer);
+        RP_LOOP(rp_write(s->dx, to + begin, dx), rp_read(s->sum, to + begin, count, sum), 0, count,
+                dy[i]);
+        rp_written(s->dx, to + begin, count, dx);
+    }
+}
+
+static void put_floats(float *dx, const float *sum, int64_t at, const float *dy, int64_t count) {
+    RP_LOOP(dx, sum != NULL ? sum + at : NULL, 0, count, dy[i]);
 }
 
 static void put_row(const slice_row *s, int64_t o) {
-    const int64_t most = s->dy.bf16 || s->dx.bf16 ? RP_CPU_PART : s->run;
     const int64_t at = o * s->row, end = s->begin + s->run;
-    float dx[RP_CPU_PART], sum[RP_CPU_PART], buffer[RP_CPU_PART];
     begin_outside(s, at, s->begin);
-    for (int64_t i0 = 0; i0 < s->run; i0 += most) {
-        const int64_t count = s->run - i0 < most ? s->run - i0 : most, to = at + s->begin + i0;
-        const float *dy = rp_read(s->dy, o * s->run + i0, count, buffer);
-        RP_LOOP(rp_write(s->dx, to, dx), rp_read(s->sum, to, count, sum), 0, count, dy[i]);
-        rp_written(s->dx, to, count, dx);
-    }
+    if (s->dy.bf16 || s->dx.bf16)
+        put_parts(s, o * s->run, at + s->begin);
+    else
+        put_floats((float *)s->dx.at + at + s->begin, s->sum.at, at + s->begin,
+                   (const float *)s->dy.at + o * s->run, s->run);
     begin_outside(s, at + end, s->row - end);
 }
 

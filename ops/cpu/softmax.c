@@ -13,35 +13,15 @@ static int64_t visible(const rp_launch *launch, int64_t row) {
     return end < 0 ? 0 : end;
 }
 
-typedef struct row {
-    rp_source x, dy, sum; /* backward: x is y */
-    rp_target y;
-    int64_t at, end, width; /* elements before the row, what it sees of its length */
-    int64_t block;
-} row;
-
-static row row_of(const rp_launch *launch, int64_t r) {
-    const int64_t width = rp_row_length(launch->call.in[0].shape);
-    return (row){.x = rp_launch_source(launch, 0),
-                 .dy = rp_launch_source(launch, 1),
-                 .sum = rp_launch_sum(launch, 0),
-                 .y = rp_launch_target(launch, 0),
-                 .at = r * width,
-                 .end = visible(launch, r),
-                 .width = width,
-                 .block = rp_row_block(launch, width)};
+static void put_zero(float *y, const float *sum, int64_t begin, int64_t end) {
+    RP_LOOP(y, sum, begin, end, 0.0f);
 }
 
-/* What lies behind what a row sees. */
-static void put_zero(const row *r) {
-    const int64_t at = r->at + r->end, count = r->width - r->end;
-    if (count > 0 && r->sum.at != r->y.at)
-        rp_begin_bytes(rp_target_from(r->y, at).at, rp_source_from(r->sum, at).at,
-                       count * (r->y.bf16 ? 2 : 4), 1);
-}
-
-/* The exponentials are written and then scaled: y is in the first cache by then. */
-static void put_whole(const float *x, float *y, int64_t end, float top) {
+/* A row of -infinity only sees nothing either. The exponentials are written and then scaled: y is
+ * in the first cache by then. */
+static void forward_row(const float *x, float *y, int64_t end, int64_t width) {
+    const float largest = rp_row_max(x, end);
+    const float top = largest == -INFINITY ? 0.0f : largest;
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < end; c++) {
@@ -53,89 +33,48 @@ static void put_whole(const float *x, float *y, int64_t end, float top) {
 #pragma omp simd
     for (int64_t c = 0; c < end; c++)
         y[c] *= factor;
+    put_zero(y, NULL, end, width);
 }
 
-/* Of a row in several blocks the exponentials are taken twice: what is rounded is not scaled. */
-static void put_blocks(const row *r, float top, float *buffer) {
-    float sum = 0.0f;
-    for (int64_t c = 0; c < r->end; c += r->block) {
-        const int64_t count = r->end - c < r->block ? r->end - c : r->block;
-        sum += rp_row_exp_sum(rp_read(r->x, r->at + c, count, buffer), count, top);
-    }
-    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (int64_t c = 0; c < r->end; c += r->block) {
-        const int64_t count = r->end - c < r->block ? r->end - c : r->block;
-        const float *x = rp_read(r->x, r->at + c, count, buffer);
-        float *y = rp_write(r->y, r->at + c, buffer);
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            y[i] = rp_math_exp_negative(x[i] - top) * factor;
-        rp_written(r->y, r->at + c, count, buffer);
-    }
-}
-
-/* A row of -infinity only sees nothing either. */
-static void forward_row(const row *r) {
-    float buffer[RP_CPU_ROW], largest = -INFINITY;
-    const float *x = NULL;
-    for (int64_t c = 0; c < r->end; c += r->block) {
-        const int64_t count = r->end - c < r->block ? r->end - c : r->block;
-        x = rp_read(r->x, r->at + c, count, buffer);
-        largest = rp_row_max_of(largest, rp_row_max(x, count));
-    }
-    const float top = largest == -INFINITY ? 0.0f : largest;
-    if (r->end > r->block)
-        put_blocks(r, top, buffer);
-    else if (r->end > 0) {
-        put_whole(x, rp_write(r->y, r->at, buffer), r->end, top);
-        rp_written(r->y, r->at, r->end, buffer);
-    }
-    put_zero(r);
-}
-
-rp_status RP_CPU(softmax)(const rp_launch *launch) {
-    const int64_t rows = rp_row_count(launch->call.in[0].shape);
-    RP_TRY(rp_require_floating(launch));
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rp_info_count(&launch->call.in[0])), r, rows, {
-        const row at = row_of(launch, r);
-        forward_row(&at);
-    });
-    return RP_OK;
-}
-
-static float dot_of(const float *y, const float *dy, int64_t count) {
-    float dot = 0.0f;
-#pragma omp simd reduction(+ : dot)
-    for (int64_t c = 0; c < count; c++)
-        dot += y[c] * dy[c];
-    return dot;
+static void forward_span(const rp_span *span, const void *job, int64_t row, int64_t piece) {
+    (void)job, (void)piece;
+    forward_row(span->in[0], span->out[0], visible(span->launch, row), span->count);
 }
 
 /* dx = y (dy - sum of y dy). */
-static void backward_row(const row *r) {
-    float y_buffer[RP_CPU_ROW], dy_buffer[RP_CPU_ROW], sum[RP_CPU_ROW], dx[RP_CPU_ROW], dot = 0.0f;
-    for (int64_t c = 0; c < r->end; c += r->block) {
-        const int64_t count = r->end - c < r->block ? r->end - c : r->block;
-        dot += dot_of(rp_read(r->x, r->at + c, count, y_buffer),
-                      rp_read(r->dy, r->at + c, count, dy_buffer), count);
-    }
-    for (int64_t c = 0; c < r->end; c += r->block) {
-        const int64_t count = r->end - c < r->block ? r->end - c : r->block, at = r->at + c;
-        const float *y = rp_read(r->x, at, count, y_buffer);
-        const float *dy = rp_read(r->dy, at, count, dy_buffer);
-        RP_LOOP(rp_write(r->y, at, dx), rp_read(r->sum, at, count, sum), 0, count,
-                y[i] * (dy[i] - dot));
-        rp_written(r->y, at, count, dx);
-    }
-    put_zero(r);
+static void backward_row(const float *y, const float *dy, const float *sum, float *dx, int64_t end,
+                         int64_t width) {
+    float dot = 0.0f;
+#pragma omp simd reduction(+ : dot)
+    for (int64_t c = 0; c < end; c++)
+        dot += y[c] * dy[c];
+    RP_LOOP(dx, sum, 0, end, y[i] * (dy[i] - dot));
+    put_zero(dx, sum, end, width);
+}
+
+static void backward_span(const rp_span *span, const void *job, int64_t row, int64_t piece) {
+    (void)job, (void)piece;
+    backward_row(span->in[0], span->in[1], span->sum, span->out[0], visible(span->launch, row),
+                 span->count);
+}
+
+static rp_status run(const rp_launch *launch, uint32_t in, rp_row_body body) {
+    const rp_shape shape = launch->call.in[0].shape;
+    const int64_t rows = rp_row_count(shape), width = rp_row_length(shape);
+    if (width == 0)
+        return RP_OK;
+    return RP_CPU(for_rows)(launch, &(rp_rows){.rows = rows,
+                                               .width = width,
+                                               .in = in,
+                                               .cut = rp_rows_cut(launch, rows),
+                                               .buffers = launch->workspace,
+                                               .body = body});
+}
+
+rp_status RP_CPU(softmax)(const rp_launch *launch) {
+    return run(launch, 1, forward_span);
 }
 
 rp_status RP_CPU(softmax_backward)(const rp_launch *launch) {
-    const int64_t rows = rp_row_count(launch->call.in[0].shape);
-    RP_TRY(rp_require_floating(launch));
-    RP_PARALLEL_FOR(rp_cpu_threads(launch, rp_info_count(&launch->call.in[0])), r, rows, {
-        const row at = row_of(launch, r);
-        backward_row(&at);
-    });
-    return RP_OK;
+    return run(launch, 1 | 2, backward_span);
 }
