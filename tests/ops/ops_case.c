@@ -86,10 +86,21 @@ static void fill_default(const ops_case *c, size_t input, void *data, int64_t co
     }
 }
 
+/* The case's numbers, as its tensor stores them. */
+static void fill(const ops_case *c, size_t input, void *data, int64_t count) {
+    const rp_tensor_info *info = &c->in[input];
+    void *numbers = info->dtype == RP_BF16 ? make((size_t)count, sizeof(float)) : data;
+    (c->fill ? c->fill : fill_default)(c, input, numbers, count);
+    if (numbers == data)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        ops_set(info, data, i, (double)((const float *)numbers)[i]);
+    free(numbers);
+}
+
 static void widen(const rp_tensor_info *info, const void *data, double *wide) {
     for (int64_t i = 0; i < ops_count(info); i++)
-        wide[i] = info->dtype == RP_I32 ? (double)((const int32_t *)data)[i]
-                                        : (double)((const float *)data)[i];
+        wide[i] = ops_element(info, data, i);
 }
 
 const rp_step_state ops_case_step = {11, 22, 3, 0.75f, false};
@@ -102,7 +113,8 @@ typedef struct setup {
     rp_tensor_info out[RP_OP_MAX_OUTPUTS];
     void *in_data[OPS_MAX_IN], *out_data[RP_OP_MAX_OUTPUTS];
     double *in_wide[OPS_MAX_IN], *out_wide[RP_OP_MAX_OUTPUTS];
-    float *upstream;                  /* the gradient of output 0: the weights of the projection */
+    void *upstream;                   /* the gradient of output 0: the weights of the projection */
+    double *weights;                  /* the same */
     double *differences[OPS_MAX_IN];  /* of the samples of each input */
     int64_t sample_count[OPS_MAX_IN]; /* 0: no gradient is asked for */
 } setup;
@@ -113,6 +125,10 @@ enum { MAX_SAMPLES = 64 };
 static int64_t sample(const setup *s, size_t input, int64_t index) {
     const int64_t count = ops_count(&s->c->in[input]), samples = s->sample_count[input];
     return samples == count ? index : index * (count - 1) / (samples - 1);
+}
+
+static bool is_differentiable(const ops_case *c, size_t input) {
+    return rp_is_floating(c->in[input].dtype) && !(c->constants >> input & 1);
 }
 
 static bool setup_make(setup *s, const ops_case *c) {
@@ -128,10 +144,10 @@ static bool setup_make(setup *s, const ops_case *c) {
             continue;
         const int64_t count = ops_count(&c->in[i]);
         s->in_data[i] = make((size_t)count, sizeof(float));
-        (c->fill ? c->fill : fill_default)(c, i, s->in_data[i], count);
+        fill(c, i, s->in_data[i], count);
         s->in_wide[i] = make((size_t)count, sizeof(double));
         widen(&c->in[i], s->in_data[i], s->in_wide[i]);
-        if (c->in[i].dtype == RP_F32 && !(c->constants >> i & 1))
+        if (is_differentiable(c, i))
             s->sample_count[i] = count < MAX_SAMPLES ? count : MAX_SAMPLES;
     }
     for (size_t k = 0; k < s->call.out_count; k++) {
@@ -140,9 +156,11 @@ static bool setup_make(setup *s, const ops_case *c) {
     }
     c->reference(&s->call, (const double *const *)s->in_wide, s->out_wide);
     s->upstream = make((size_t)ops_count(&s->out[0]), sizeof(float));
+    s->weights = make((size_t)ops_count(&s->out[0]), sizeof(double));
     ops_random random = ops_random_seed(c->name, 1000);
     for (int64_t i = 0; i < ops_count(&s->out[0]); i++)
-        s->upstream[i] = (float)(2.0 * ops_random_uniform(&random) - 1.0);
+        ops_set(&s->out[0], s->upstream, i, 2.0 * ops_random_uniform(&random) - 1.0);
+    widen(&s->out[0], s->upstream, s->weights);
     return true;
 }
 
@@ -157,6 +175,7 @@ static void setup_free(setup *s) {
         free(s->out_wide[k]);
     }
     free(s->upstream);
+    free(s->weights);
     rp_context_destroy(s->context);
 }
 
@@ -166,7 +185,7 @@ static double projection(const setup *s, double *const *out) {
     double sum = 0.0;
     s->c->reference(&s->call, (const double *const *)s->in_wide, out);
     for (int64_t i = 0; i < ops_count(&s->out[0]); i++)
-        sum += (double)s->upstream[i] * out[0][i];
+        sum += s->weights[i] * out[0][i];
     return sum;
 }
 
@@ -207,7 +226,8 @@ typedef struct tape {
         bool owned;
     } values[MAX_VALUES];
     uint32_t count;
-    float *gradients[OPS_MAX_IN];
+    double *gradients[OPS_MAX_IN];
+    bool widened; /* gradients are f32 where a kernel can write them so */
 } tape;
 
 static uint32_t tape_add(tape *t, rp_tensor_info info, void *data, bool owned) {
@@ -229,13 +249,13 @@ static void run_emitted(tape *t, rp_op op, const ops_launch *launch) {
 }
 
 /* Gradients of one input from several nodes are added. */
-static void take_gradient(tape *t, int input, const float *data) {
+static void take_gradient(tape *t, int input, const rp_tensor_info *info, const void *data) {
     const int64_t count = ops_count(&t->s->c->in[input]);
     RP_CHECK(t->vjp.wanted[input], "%s: the gradient of input %d is not wanted", t->name, input);
     if (t->gradients[input] == NULL)
-        t->gradients[input] = make((size_t)count, sizeof(float));
+        t->gradients[input] = make((size_t)count, sizeof(double));
     for (int64_t i = 0; i < count; i++)
-        t->gradients[input][i] += data[i];
+        t->gradients[input][i] += ops_element(info, data, i);
 }
 
 static rp_status emit(rp_vjp *vjp, rp_op op, const rp_op_params *params, const uint32_t *in,
@@ -257,6 +277,8 @@ static rp_status emit(rp_vjp *vjp, rp_op op, const rp_op_params *params, const u
         if (out[k].gradient_of == RP_VJP_ABSENT)
             continue;
         out_info[k] = out[k].gradient_of >= 0 ? t->s->c->in[out[k].gradient_of] : out[k].info;
+        if (t->widened && out[k].gradient_of >= 0 && (rp_op_get(op)->widens >> k & 1))
+            out_info[k].dtype = RP_F32;
         out_data[k] = make((size_t)ops_count(&out_info[k]), sizeof(float));
         out[k].value = tape_add(t, out_info[k], out_data[k], true);
     }
@@ -274,18 +296,24 @@ static rp_status emit(rp_vjp *vjp, rp_op op, const rp_op_params *params, const u
     run_emitted(t, op, &launch);
     for (size_t k = 0; k < out_count; k++)
         if (out[k].gradient_of >= 0)
-            take_gradient(t, out[k].gradient_of, out_data[k]);
+            take_gradient(t, out[k].gradient_of, &out_info[k], out_data[k]);
     return RP_OK;
+}
+
+/* What storing as bf16 adds to the error of a gradient: once for itself, and what it is made of. */
+static double gradient_error(const ops_case *c, size_t input) {
+    const double times = c->bf16_times > 0.0 ? c->bf16_times : 1.0;
+    return c->in[input].dtype == RP_BF16 ? times * OPS_BF16_ERROR : 0.0;
 }
 
 static void check_gradient(const tape *t, size_t input) {
     const setup *s = t->s;
     const double given = s->c->gradient_tolerance;
-    const double tolerance = given > 0.0 ? given : s->c->tolerance;
+    const double tolerance = (given > 0.0 ? given : s->c->tolerance) + gradient_error(s->c, input);
     if (!RP_CHECK(t->gradients[input] != NULL, "%s: no gradient of input %zu", t->name, input))
         return;
     for (int64_t n = 0; n < s->sample_count[input]; n++) {
-        const double got = (double)t->gradients[input][sample(s, input, n)];
+        const double got = t->gradients[input][sample(s, input, n)];
         const double want = s->differences[input][n];
         if (!RP_CHECK(fabs(got - want) <= tolerance * (1.0 + fabs(want)),
                       "%s: gradient of input %zu, element %lld is %.9g, not %.9g (tolerance %g)",
@@ -294,10 +322,11 @@ static void check_gradient(const tape *t, size_t input) {
     }
 }
 
-static void check_vjp(const setup *s, const rp_kernel *kernels, const char *name, uint32_t mask) {
+static void check_vjp(const setup *s, const rp_kernel *kernels, const char *name, uint32_t mask,
+                      bool widened) {
     bool wanted[OPS_MAX_IN] = {0};
     uint32_t in[OPS_MAX_IN], out[RP_OP_MAX_OUTPUTS], gradient[RP_OP_MAX_OUTPUTS];
-    tape t = {.s = s, .kernels = kernels, .name = name};
+    tape t = {.s = s, .kernels = kernels, .name = name, .widened = widened};
     for (size_t i = 0; i < s->c->in_count; i++) {
         wanted[i] = mask >> i & 1;
         in[i] = s->in_data[i] ? tape_add(&t, s->c->in[i], s->in_data[i], false) : RP_NONE;
@@ -327,9 +356,16 @@ static void check_vjp(const setup *s, const rp_kernel *kernels, const char *name
 
 /* ---- The case -------------------------------------------------------------------------------- */
 
+static bool has_bf16(const ops_case *c) {
+    bool any = false;
+    for (size_t i = 0; i < c->in_count; i++)
+        any = any || c->in[i].dtype == RP_BF16;
+    return any;
+}
+
 static void run_on_set(const rp_kernel *kernels, const char *set, void *user) {
     const setup *s = user;
-    char name[128];
+    char name[192];
     snprintf(name, sizeof name, "%s (%s)", s->c->name, set);
     const ops_launch launch = {
         .name = name,
@@ -345,25 +381,44 @@ static void run_on_set(const rp_kernel *kernels, const char *set, void *user) {
     ops_launch_check(kernels, &launch);
     uint32_t all = 0;
     for (size_t i = 0; i < s->c->in_count; i++)
-        if (s->c->in[i].dtype == RP_F32 && !(s->c->constants >> i & 1))
+        if (is_differentiable(s->c, i))
             all |= UINT32_C(1) << i;
     if (rp_op_get(s->c->op)->vjp == NULL)
         return;
     for (uint32_t mask = 1; mask <= all; mask++) {
-        if ((mask & ~all) != 0)
+        const bool one_or_all = mask == all || (mask & (mask - 1)) == 0;
+        if ((mask & ~all) != 0 || (has_bf16(s->c) && !one_or_all))
             continue;
         snprintf(name, sizeof name, "%s (%s), wanted 0x%x", s->c->name, set, mask);
-        check_vjp(s, kernels, name, mask);
+        check_vjp(s, kernels, name, mask, false);
     }
+    if (!has_bf16(s->c) || all == 0)
+        return;
+    snprintf(name, sizeof name, "%s (%s), f32 gradients", s->c->name, set);
+    check_vjp(s, kernels, name, all, true);
 }
 
-void ops_case_run(const ops_case *c) {
+static void run(const ops_case *c) {
     setup s;
     if (!setup_make(&s, c))
         return;
     take_differences(&s);
     ops_for_each_set(run_on_set, &s);
     setup_free(&s);
+}
+
+/* The same with what is f32 stored as bf16. */
+void ops_case_run(const ops_case *c) {
+    char name[160];
+    ops_case narrow = *c;
+    run(c);
+    snprintf(name, sizeof name, "%s in bf16", c->name);
+    narrow.name = name;
+    for (size_t i = 0; i < c->in_count; i++)
+        if (c->in[i].dtype == RP_F32)
+            narrow.in[i].dtype = RP_BF16;
+    if (has_bf16(&narrow))
+        run(&narrow);
 }
 
 void ops_cases_run(const ops_case *cases, size_t count) {

@@ -12,6 +12,9 @@
  *     nothing is written around a buffer, inputs stay, all of each output is written (outputs and
  *     workspace begin as NaN)
  *
+ * and once more with all f32 inputs stored as bf16, rounded before the reference sees them; then
+ * also with gradients in f32, as they are where micro-batches add up.
+ *
  * A suite is a table of cases and ops_cases_run(cases, count). */
 #ifndef REPRISE_TESTS_OPS_CASE_H
 #define REPRISE_TESTS_OPS_CASE_H
@@ -44,6 +47,9 @@ struct ops_case {
     void (*fill)(const ops_case *c, size_t input, void *data, int64_t count);
     uint32_t constants; /* bit i: no gradient is asked for input i */
     bool bits_vary; /* with threads and alignment: a BLAS is inside. Then the tolerance counts */
+    /* In bf16 gradients are made of numbers that have been rounded, too: their tolerance grows by
+     * so many times OPS_BF16_ERROR; 0: once */
+    double bf16_times;
 };
 
 /* f32 [..], bf16 [..], i32 [..] */
