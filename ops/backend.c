@@ -1,4 +1,6 @@
 /* The backends there are, and what those without a queue leave out. */
+#include <stdio.h>
+
 #include "backend.h"
 #include "backend_load.h"
 
@@ -33,6 +35,25 @@ rp_status rp_backend_open(const rp_backend *backend, rp_context *context, void *
 void rp_backend_close(const rp_backend *backend, rp_queue *queue) {
     if (queue != NULL)
         backend->close(queue);
+}
+
+rp_status rp_backend_describe(rp_context *context, rp_backend_kind kind, char *name, size_t bytes) {
+    if (context == NULL)
+        return RP_INVALID_ARGUMENT;
+    const rp_backend *backend = NULL;
+    rp_queue *queue = NULL;
+    rp_status status = rp_backend_find(context, kind, &backend);
+    if (status == RP_OK)
+        status = rp_backend_open(backend, context, NULL, &queue);
+    if (status != RP_OK)
+        return status;
+    rp_backend_close(backend, queue);
+    rp_backend_text text = {.device = "null"};
+    if (backend->describe != NULL)
+        backend->describe(rp_context_threads(context), &text);
+    if (name != NULL && bytes > 0)
+        snprintf(name, bytes, "%s", text.device);
+    return RP_OK;
 }
 
 rp_status rp_backend_finish(const rp_backend *backend, rp_queue *queue) {

@@ -7,9 +7,10 @@
 
 #include "op.h"
 
-/* What measured times depend on: device, instruction set and threads; versions of the libraries. */
+/* The device's name; what measured times depend on: device, instruction set and threads; versions
+ * of the libraries. */
 typedef struct rp_backend_text {
-    char machine[256], libraries[256];
+    char device[128], machine[256], libraries[256];
 } rp_backend_text;
 
 /* Everything that is done for an executor goes through its queue, in order; a kernel may still run

@@ -52,7 +52,8 @@ typedef struct train_options {
         {"costs", OPTION_TEXT, &(o)->costs, "model|FILE",                                          \
          "of the nodes; FILE: reprise-device (modelled) or reprise-costs (measured)"},             \
         {"plan", OPTION_TEXT, &(o)->plan, "PLAN.json", "run this plan instead of making one"},     \
-        {"backend", OPTION_CHOICE, &(o)->backend, "cpu|cuda|null|auto", "auto is cpu today"},      \
+        {"backend", OPTION_CHOICE, &(o)->backend, "cpu|cuda|null|auto",                            \
+         "auto: a GPU, if there is one"},                                                          \
         {"threads", OPTION_COUNT, &(o)->threads, "N", "of the kernels (default: all cores)"},      \
         {"seed", OPTION_NUMBER, &(o)->seed, "N", "of initial weights and dropout"},                \
         {"load", OPTION_TEXT, &(o)->load, "FILE.safetensors", "initial weights"}, {                \
@@ -67,7 +68,7 @@ bool train_options_complete(train_options *options, failure *failure);
 /* f32 or bf16. */
 rp_dtype train_options_dtype(const train_options *options);
 
-/* cpu or null, of a completed set. */
+/* Of a completed set; the CPU for "auto". */
 rp_backend_kind train_options_backend(const train_options *options);
 
 #endif

@@ -101,7 +101,7 @@ static bool make_program(trainer *t, failure *failure) {
     options.accumulate = t->options->accum > 1;
     options.optimizer = RP_OPTIMIZER_ADAMW;
     options.seed = (uint64_t)t->options->seed;
-    options.backend = train_options_backend(t->options);
+    options.backend = t->backend;
     const rp_status status = rp_program_create(t->tape, &options, &t->program);
     if (status != RP_OK)
         return trainer_fail(t, status, NULL, failure);
@@ -109,9 +109,27 @@ static bool make_program(trainer *t, failure *failure) {
     return true;
 }
 
+/* Whether the backend is there: a device, if one is asked for, or chosen if there is one. */
+static bool open_backend(trainer *t, failure *failure) {
+    const bool automatic = strcmp(t->options->backend, "auto") == 0;
+    char *name = t->device_name;
+    if (automatic &&
+        rp_backend_describe(t->context, RP_BACKEND_CUDA, name, sizeof t->device_name) == RP_OK) {
+        t->backend = RP_BACKEND_CUDA;
+        return true;
+    }
+    const rp_status status =
+        rp_backend_describe(t->context, t->backend, name, sizeof t->device_name);
+    if (status == RP_UNSUPPORTED) /* a build without it */
+        return fail(failure, STATUS_USAGE, "--backend %s: %s", t->options->backend,
+                    rp_context_message(t->context));
+    return status == RP_OK || trainer_fail(t, status, "--backend", failure);
+}
+
 bool trainer_open(trainer *trainer, const train_options *options, failure *failure) {
     *trainer = (struct trainer){.options = options};
-    trainer->computes = train_options_backend(options) != RP_BACKEND_NULL;
+    trainer->backend = train_options_backend(options);
+    trainer->computes = trainer->backend != RP_BACKEND_NULL;
     if (!open_data(trainer, failure) || !open_weights(trainer, failure))
         return false;
     rp_context_options context_options = RP_CONTEXT_OPTIONS;
@@ -119,6 +137,8 @@ bool trainer_open(trainer *trainer, const train_options *options, failure *failu
     rp_status status = rp_context_create(&context_options, &trainer->context);
     if (status != RP_OK)
         return fail_library(failure, NULL, status, NULL);
+    if (!open_backend(trainer, failure))
+        return false;
     status = rp_tape_create(trainer->context, &trainer->tape);
     if (status != RP_OK)
         return trainer_fail(trainer, status, NULL, failure);
@@ -204,10 +224,11 @@ bool trainer_start(trainer *trainer, const char *trace, failure *failure) {
     if (!trace_open(&trainer->trace, trace, trainer->graph, failure))
         return false;
     rp_executor_options options = RP_EXECUTOR_OPTIONS;
-    options.backend = train_options_backend(trainer->options);
-    /* A device's step is recorded and replayed, unless single kernels are to be seen. */
-    options.record = options.backend == RP_BACKEND_CUDA && trace == NULL;
-    options.time_replays = !options.record;
+    options.backend = trainer->backend;
+    /* a GPU's step is recorded; to time its replays, each would be waited for */
+    trainer->times_replays = trainer->backend != RP_BACKEND_CUDA || trace != NULL;
+    options.time_replays = trainer->times_replays;
+    options.record = !trainer->times_replays;
     if (trace != NULL) {
         options.trace = trace_add;
         options.trace_user = &trainer->trace;
@@ -242,10 +263,19 @@ static bool read_loss(const trainer *t, const rp_executor *executor, double *los
     return status == RP_OK || trainer_fail(t, status, NULL, failure);
 }
 
+/* Adds the loss of the micro-batch that ran last to the step's. It waits for a device. */
+static bool add_loss(const trainer *t, step_record *record, failure *failure) {
+    const gpt2_config *c = &t->config;
+    double loss = 0.0;
+    if (t->computes && !read_loss(t, t->executor, &loss, failure))
+        return false;
+    record->loss += loss / (double)(t->options->accum * c->batch * c->seq);
+    return true;
+}
+
 static bool run_micro_batch(trainer *t, int64_t step, int64_t micro, step_record *record,
                             failure *failure) {
     const gpt2_config *c = &t->config;
-    double loss = 0.0;
     if (t->computes) {
         for (int64_t b = 0; b < c->batch; b++) {
             const int64_t row = (step * t->options->accum + micro) * c->batch + b;
@@ -260,9 +290,6 @@ static bool run_micro_batch(trainer *t, int64_t step, int64_t micro, step_record
         return trainer_fail(t, status, NULL, failure);
     rp_executor_get_stats(t->executor, &t->stats);
     record->replay_ns += t->stats.replay_ns;
-    if (t->computes && !read_loss(t, t->executor, &loss, failure))
-        return false;
-    record->loss += loss / (double)(t->options->accum * c->batch * c->seq);
     return true;
 }
 
@@ -276,9 +303,15 @@ static bool run_step(trainer *t, int64_t step, step_record *record, failure *fai
         return trainer_fail(t, status, NULL, failure);
     *record = (step_record){0};
     for (int64_t micro = 0; micro < t->options->accum; micro++)
-        if (!run_micro_batch(t, step, micro, record, failure))
+        if ((micro > 0 && !add_loss(t, record, failure)) ||
+            !run_micro_batch(t, step, micro, record, failure))
             return false;
     status = rp_adamw_step(t->executor, &adamw);
+    if (status != RP_OK)
+        return trainer_fail(t, status, NULL, failure);
+    if (!add_loss(t, record, failure))
+        return false;
+    status = rp_executor_finish(t->executor);
     if (status != RP_OK)
         return trainer_fail(t, status, NULL, failure);
     const int64_t end = clock_now_ns();
@@ -329,11 +362,11 @@ static bool validator_open(validator *v, const trainer *t, bool *fits, failure *
     program.losses = &t->model.loss;
     program.loss_count = 1;
     program.forward_only = true;
-    program.backend = train_options_backend(t->options);
+    program.backend = t->backend;
     rp_plan_options plan = RP_PLAN_OPTIONS;
     rp_executor_options executor = RP_EXECUTOR_OPTIONS;
-    executor.backend = train_options_backend(t->options);
     executor.evaluate = true;
+    executor.backend = t->backend;
     executor.share = t->executor;
     *v = (validator){0};
     *fits = true;

@@ -20,7 +20,9 @@ typedef struct step_record {
 
 typedef struct trainer {
     const train_options *options;
-    bool computes; /* the backend has memory and kernels: not null */
+    rp_backend_kind backend;
+    bool computes;         /* the backend has memory and kernels: not null */
+    char device_name[256]; /* of what it runs on */
 
     data data;
     safetensors weights; /* --load; without a file if there is none */
@@ -39,6 +41,7 @@ typedef struct trainer {
     rp_executor *executor;
     trace trace;
     int32_t *tokens, *targets; /* one micro-batch */
+    bool times_replays;
     step_record *steps;
     size_t step_count, step_capacity;
     rp_executor_stats stats; /* of the last step */

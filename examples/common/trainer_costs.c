@@ -11,7 +11,7 @@ static bool load_costs(trainer *t, failure *failure) {
     const char *path = t->options->costs;
     rp_status status = rp_cost_table_load(t->context, path, &t->costs);
     if (status == RP_OK)
-        status = rp_cost_table_check(t->costs, train_options_backend(t->options));
+        status = rp_cost_table_check(t->costs, t->backend);
     if (status == RP_BAD_STATE) {
         return fail(failure, STATUS_BAD_INPUT, "%s: %s; --measure-costs makes a new one", path,
                     rp_context_message(t->context));
@@ -27,7 +27,7 @@ static bool load_known(trainer *t, const char *path, failure *failure) {
     rp_status status = rp_cost_table_load(t->context, path, &t->costs);
     if (status != RP_OK)
         return trainer_fail(t, status, path, failure);
-    status = rp_cost_table_check(t->costs, train_options_backend(t->options));
+    status = rp_cost_table_check(t->costs, t->backend);
     if (rp_cost_table_is_measured(t->costs) && status == RP_OK)
         return true;
     if (!rp_cost_table_is_measured(t->costs)) {
@@ -42,8 +42,7 @@ static bool load_known(trainer *t, const char *path, failure *failure) {
 static bool measure_costs(trainer *t, const char *known, const char *written, failure *failure) {
     if (!load_known(t, known, failure))
         return false;
-    rp_status status =
-        rp_cost_table_measure(t->program, train_options_backend(t->options), &t->costs);
+    rp_status status = rp_cost_table_measure(t->program, t->backend, &t->costs);
     if (status == RP_OK)
         status = rp_cost_table_save(t->costs, written);
     if (status == RP_IO_ERROR)
@@ -69,8 +68,7 @@ bool trainer_measure_device(const trainer *trainer, const char *path, failure *f
     rp_cost_table *table = NULL;
     if (path == NULL)
         return true;
-    rp_status status =
-        rp_device_measure(trainer->context, train_options_backend(trainer->options), &device);
+    rp_status status = rp_device_measure(trainer->context, trainer->backend, &device);
     if (status == RP_OK)
         status = rp_cost_table_create(trainer->context, &device, &table);
     if (status == RP_OK)

@@ -29,32 +29,16 @@ void training_summary_free(training_summary *summary) {
 
 static const char *backend_name(const trainer *t) {
     static const char *const names[] = {
-        [RP_BACKEND_CPU] = "cpu", [RP_BACKEND_NULL] = "null", [RP_BACKEND_CUDA] = "cuda"};
-    return names[train_options_backend(t->options)];
-}
-
-/* The processor's name for people; the backend's where the system does not tell. */
-static void device_name(const trainer *t, char *name, size_t bytes) {
-    char line[256];
-    const bool is_cpu = train_options_backend(t->options) == RP_BACKEND_CPU;
-    snprintf(name, bytes, "%s", backend_name(t));
-    FILE *file = is_cpu ? fopen("/proc/cpuinfo", "r") : NULL;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
-            snprintf(name, bytes, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-            break;
-        }
-    }
-    if (file != NULL)
-        fclose(file);
+        [RP_BACKEND_CPU] = "cpu",
+        [RP_BACKEND_NULL] = "null",
+        [RP_BACKEND_CUDA] = "cuda",
+    };
+    return names[t->backend];
 }
 
 static json_t *device_object(const trainer *t) {
-    char name[256];
-    device_name(t, name, sizeof name);
-    return json_pack("{s:s, s:o, s:i}", "backend", backend_name(t), "name", report_text(name),
-                     "threads", rp_context_threads(t->context));
+    return json_pack("{s:s, s:o, s:i}", "backend", backend_name(t), "name",
+                     report_text(t->device_name), "threads", rp_context_threads(t->context));
 }
 
 /* a + b, at most INT64_MAX. */
@@ -137,12 +121,12 @@ static json_t *time_object(const trainer *t) {
     if (!trainer_step_times(t, false, &step, &ignored) ||
         !trainer_step_times(t, true, &replay, &ignored))
         return NULL;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "step_ms_median", 1e-6 * step.median_ns,
+    json_t *replays = t->times_replays ? report_real(1e-6 * replay.median_ns) : json_null();
+    return json_pack("{s:f, s:f, s:f, s:o, s:f, s:I}", "step_ms_median", 1e-6 * step.median_ns,
                      "step_ms_min", 1e-6 * (double)step.least_ns, "step_ms_max",
-                     1e-6 * (double)step.greatest_ns, "recompute_ms_median",
-                     1e-6 * replay.median_ns, "tokens_per_s",
-                     step.median_ns > 0.0 ? 1e9 * tokens / step.median_ns : 0.0, "warmup_steps",
-                     (json_int_t)trainer_warmup_steps(t));
+                     1e-6 * (double)step.greatest_ns, "recompute_ms_median", replays,
+                     "tokens_per_s", step.median_ns > 0.0 ? 1e9 * tokens / step.median_ns : 0.0,
+                     "warmup_steps", (json_int_t)trainer_warmup_steps(t));
 }
 
 static json_t *losses_array(const trainer *t) {

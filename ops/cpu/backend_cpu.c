@@ -127,16 +127,17 @@ static void find_value(const char *text, const char *key, char *value, size_t by
 }
 
 static void cpu_describe(int threads, rp_backend_text *text) {
-    char info[4096], name[128] = "cpu";
+    char info[4096];
     const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
     const ssize_t length = file >= 0 ? read(file, info, sizeof info - 1) : -1;
+    snprintf(text->device, sizeof text->device, "cpu"); /* where the system does not tell */
     if (file >= 0)
         close(file);
     if (length > 0) {
         info[length] = 0;
-        find_value(info, "model name", name, sizeof name);
+        find_value(info, "model name", text->device, sizeof text->device);
     }
-    snprintf(text->machine, sizeof text->machine, "%s, %s, %d thread%s", name,
+    snprintf(text->machine, sizeof text->machine, "%s, %s, %d thread%s", text->device,
              rp_cpu_best_set()->name, threads, threads == 1 ? "" : "s");
     snprintf(text->libraries, sizeof text->libraries, "reprise %s, %.200s", RP_VERSION,
              openblas_get_config());

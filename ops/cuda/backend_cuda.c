@@ -61,7 +61,7 @@ static rp_status find_device(rp_context *context, int *device, int *multiprocess
         return no_device(context, error, "no device");
     }
     if (major < LEAST_MAJOR)
-        return rp_fail(context, RP_UNSUPPORTED,
+        return rp_fail(context, RP_DEVICE_ERROR,
                        "cuda: device %d has compute capability %d.%d, %d.0 is needed", *device,
                        major, minor, LEAST_MAJOR);
     return RP_OK;
@@ -247,13 +247,15 @@ static void cuda_describe(int threads, rp_backend_text *text) {
     struct cudaDeviceProp properties;
     int device = 0, driver = 0, runtime = 0;
     (void)threads;
+    snprintf(text->device, sizeof text->device, "no CUDA device");
+    snprintf(text->machine, sizeof text->machine, "no CUDA device");
     if (cudaGetDevice(&device) == cudaSuccess &&
-        cudaGetDeviceProperties(&properties, device) == cudaSuccess)
-        snprintf(text->machine, sizeof text->machine, "%.200s, sm_%d%d, %d multiprocessors",
+        cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
+        snprintf(text->device, sizeof text->device, "%.127s", properties.name);
+        snprintf(text->machine, sizeof text->machine, "%.127s, sm_%d%d, %d multiprocessors",
                  properties.name, properties.major, properties.minor,
                  properties.multiProcessorCount);
-    else
-        snprintf(text->machine, sizeof text->machine, "no CUDA device");
+    }
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaGetLastError();

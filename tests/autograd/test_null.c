@@ -176,6 +176,7 @@ static void test_acting_on_null_is_refused(void) {
     REFUSED(rp_executor_forward(NULL));
     REFUSED(rp_executor_backward(NULL));
     REFUSED(rp_executor_finish(NULL));
+    REFUSED(rp_backend_describe(NULL, RP_BACKEND_CPU, NULL, 0));
     REFUSED(rp_adamw_step(NULL, NULL));
     REFUSED(rp_sgd_step(NULL, 0.1f, 0.0f, 0.0f));
     REFUSED(rp_gradient_norm(NULL, &norm));
@@ -422,8 +423,9 @@ static void read_name(const char *at, char name[64]) {
 }
 
 static void test_every_public_function_stands_here(void) {
-    static const char *const headers[] = {"context", "executor", "extend", "graph", "ops",
-                                          "plan",    "program",  "status", "tape",  "tensor"};
+    static const char *const headers[] = {"backend", "context", "executor", "extend",
+                                          "graph",   "ops",     "plan",     "program",
+                                          "status",  "tape",    "tensor"};
     char *own = rp_test_read_file("autograd/test_null.c", NULL);
     size_t functions = 0;
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {

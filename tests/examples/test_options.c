@@ -151,6 +151,7 @@ static void test_model_flags_that_are_refused(void) {
     } rows[] = {
         {{"--arch", "llama", NULL}, "--arch llama is not built yet"},
         {{"--dtype", "bf16", NULL}, "--dtype bf16 is not built yet"},
+        {{"--backend", "gpu", NULL}, "--backend \"gpu\""},
         {{"--dim", "10", NULL}, "--dim 10: expected a multiple of --heads 4"},
         {{"--kv-heads", "1", NULL}, "--kv-heads 1"},
         {{"--dropout", "1", NULL}, "--dropout 1"},

@@ -339,6 +339,26 @@ static void test_an_infeasible_budget_tells_the_minimum(void) {
     folder_remove(&f);
 }
 
+/* Where the backend's library is missing nothing else changes: cuda is refused, auto is the CPU. */
+static void test_a_backend_that_is_not_there(void) {
+    const folder f = folder_make("train_backends");
+    const char *variable = "REPRISE_CUDA_LIBRARY", *json = folder_file(&f, "result.json");
+    char *kept = getenv(variable) != NULL ? strdup(getenv(variable)) : NULL;
+    rp_context *context = rp_test_context(1);
+    const rp_status status = rp_backend_describe(context, RP_BACKEND_CUDA, NULL, 0);
+    if (status == RP_DEVICE_ERROR) /* the library is there, a device is not */
+        EXPECT(PROGRAM, 6, "no device", TINY, "--backend", "cuda", "--json", json);
+    RP_REQUIRE(setenv(variable, "/nowhere/cuda.so", 1) == 0, "setenv");
+    EXPECT(PROGRAM, 2, "/nowhere/cuda.so", TINY, "--backend", "cuda", "--json", json);
+    json_t *r = RUN_JSON(PROGRAM, json, TINY, "--backend", "auto");
+    RP_CHECK_STRING(json_string_at(r, "device.backend"), "cpu");
+    json_decref(r);
+    RP_REQUIRE((kept != NULL ? setenv(variable, kept, 1) : unsetenv(variable)) == 0, "setenv");
+    free(kept);
+    rp_context_destroy(context);
+    folder_remove(&f);
+}
+
 static void test_statuses_of_what_cannot_be_done(void) {
     const folder f = folder_make("train_statuses");
     const char *bad = folder_file(&f, "bad"), *missing = folder_file(&f, "missing");
@@ -450,6 +470,7 @@ static const rp_test tests[] = {
     RP_TEST(test_the_null_backend_runs_models_that_fit_nowhere),
     RP_TEST(test_held_out_text),
     RP_TEST(test_an_infeasible_budget_tells_the_minimum),
+    RP_TEST(test_a_backend_that_is_not_there),
     RP_TEST(test_statuses_of_what_cannot_be_done),
     RP_TEST(test_weights_that_do_not_fit_are_named),
     RP_TEST(test_a_signal_leaves_no_file),
