@@ -255,6 +255,99 @@ static void test_DE_01_linear_bits_do_not_depend_on_the_place(void) {
     free(bias);
 }
 
+/* ---- bf16 ------------------------------------------------------------------------------------ */
+
+/* op(a) [m, k] op(b) [k, n] + what is accumulated, in double. */
+typedef struct panels_case {
+    const char *name;
+    rp_op op;
+    rp_op_params params;
+    int64_t batch, m, n, k;
+    bool ta, tb;
+    rp_dtype out;
+} panels_case;
+
+static double dot(const panels_case *c, const double *a, const double *b, int64_t i, int64_t j) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < c->k; k++)
+        sum += a[c->ta ? k * c->m + i : i * c->k + k] * b[c->tb ? j * c->k + k : k * c->n + j];
+    return sum;
+}
+
+static double *wide_numbers(const rp_tensor_info *info, const char *seed, void **data) {
+    const int64_t count = ops_count(info);
+    double *wide = malloc((size_t)count * sizeof *wide);
+    ops_random random = ops_random_seed(seed, (uint64_t)count);
+    *data = malloc(ops_bytes(info));
+    RP_REQUIRE(wide != NULL && *data != NULL, "no room");
+    for (int64_t i = 0; i < count; i++) {
+        ops_set(info, *data, i, 2.0 * ops_random_uniform(&random) - 1.0);
+        wide[i] = ops_element(info, *data, i);
+    }
+    return wide;
+}
+
+static void check_panels(const rp_kernel *kernels, const char *set, void *user) {
+    const panels_case *c = user;
+    const rp_tensor_info in[] = {OPS_BF16(c->batch, c->ta ? c->k : c->m, c->ta ? c->m : c->k),
+                                 OPS_BF16(c->batch, c->tb ? c->n : c->k, c->tb ? c->k : c->n)};
+    rp_tensor_info out = {c->out, {3, {c->batch, c->m, c->n}}};
+    void *data[2], *c_data = malloc((size_t)ops_count(&out) * sizeof(float));
+    double *a = wide_numbers(&in[0], "a", &data[0]), *b = wide_numbers(&in[1], "b", &data[1]);
+    double *want = malloc((size_t)ops_count(&out) * sizeof *want);
+    char name[128];
+    RP_REQUIRE(c_data != NULL && want != NULL, "no room");
+    snprintf(name, sizeof name, "%s -> %s (%s)", c->name, rp_dtype_name(c->out), set);
+    for (int64_t i = 0; i < ops_count(&out); i++) {
+        const int64_t at = i / (c->m * c->n), row = i / c->n % c->m;
+        want[i] = dot(c, a + at * c->m * c->k, b + at * c->k * c->n, row, i % c->n);
+    }
+    const ops_launch launch = {.name = name,
+                               .op = c->op,
+                               .call = {in, 2, &out, 1, &c->params},
+                               .in = (const void *const *)data,
+                               .out = &c_data,
+                               .expected = (const double *const *)&want,
+                               .tolerance = 1e-4,
+                               .bits_vary = true};
+    ops_launch_check(kernels, &launch);
+    free(data[0]);
+    free(data[1]);
+    free(c_data);
+    free(a);
+    free(b);
+    free(want);
+}
+
+/* More than one panel in every direction: of one product, and of products that are shared out. */
+static void test_products_of_many_panels(void) {
+    static const rp_op_params plain = {.matmul = {false, false}}, both = {.matmul = {true, true}};
+    panels_case cases[] = {
+        {"matmul [521, 1030] [1030, 517]", RP_OP_MATMUL, plain, 1, 521, 517, 1030, false, false,
+         RP_BF16},
+        {"matmul of transposes, shared", RP_OP_MATMUL, both, 20, 131, 60, 259, true, true, RP_BF16},
+        {"matmul shared", RP_OP_MATMUL, plain, 3, 70, 140, 129, false, false, RP_F32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ops_for_each_set(check_panels, &cases[i]);
+}
+
+/* A few MiB, however large a product is; none where nothing is bf16. */
+static void test_products_of_bf16_take_little_workspace(void) {
+    const rp_tensor_info in[] = {OPS_BF16(64, 1024, 4096), OPS_BF16(4096, 50257), OPS_ABSENT};
+    const rp_tensor_info floats[] = {OPS_F32(64, 1024, 4096), OPS_F32(4096, 50257), OPS_ABSENT};
+    rp_tensor_info out[] = {OPS_BF16(64, 1024, 50257)}, out_f32[] = {OPS_F32(64, 1024, 50257)};
+    const rp_op_call call = {in, 3, out, 1, &in_out}, call_f32 = {floats, 3, out_f32, 1, &in_out};
+    RP_CHECK_EQUAL(rp_op_workspace(RP_OP_LINEAR, &call), 3 << 20);
+    RP_CHECK_EQUAL(rp_op_workspace(RP_OP_LINEAR, &call_f32), 0);
+    const rp_tensor_info heads[] = {OPS_BF16(512, 1024, 1024), OPS_BF16(512, 1024, 64)};
+    rp_tensor_info values[] = {OPS_BF16(512, 1024, 64)};
+    const rp_op_params params = {.matmul = {false, false}};
+    const rp_op_call shared = {heads, 2, values, 1, &params};
+    RP_CHECK(rp_op_workspace(RP_OP_MATMUL, &shared) <= 3 << 20, "%lld bytes",
+             (long long)rp_op_workspace(RP_OP_MATMUL, &shared));
+}
+
 /* ---- Wrong calls ----------------------------------------------------------------------------- */
 
 static void check_refused(rp_op op, const rp_op_params *params, const rp_tensor_info *in,
@@ -337,6 +430,8 @@ static const rp_test tests[] = {
     RP_TEST(test_matmul_reads_only_the_other_operand),
     RP_TEST(test_DE_01_matmul_bits_do_not_depend_on_the_place),
     RP_TEST(test_DE_01_linear_bits_do_not_depend_on_the_place),
+    RP_TEST(test_products_of_many_panels),
+    RP_TEST(test_products_of_bf16_take_little_workspace),
     RP_TEST(test_linear_refuses_wrong_shapes_and_types),
     RP_TEST(test_matmul_refuses_wrong_shapes_and_types),
     RP_TEST(test_products_count_two_operations_a_multiply_add),

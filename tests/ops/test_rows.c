@@ -199,25 +199,47 @@ static void test_layernorm_far_from_zero(void) {
     ops_for_each_set(offset_rows, NULL);
 }
 
-/* 1024 rows that each give 1 to the gradients: 1024, exactly. */
+/* 1024 rows that each give 1 to the gradients: 1024, exactly, where a sum in bf16 stops at 256. Of
+ * layernorm's weight and bias, a linear's weight and bias, a row that all ids name, and columns. */
+enum { ONES = 1024, ONES_WIDTH = 2 };
+
+static void check_ones(const rp_kernel *kernels, const char *set, rp_op op, const rp_op_call *call,
+                       const void *const *in) {
+    uint16_t sums[2][ONES_WIDTH * ONES_WIDTH] = {{0}};
+    void *out[3];
+    for (size_t k = 0; k < call->out_count; k++)
+        out[k] = call->out[k].dtype != RP_NO_DTYPE ? sums[k % 2] : NULL;
+    RP_CHECK_OK(NULL, ops_run(kernels, op, call, in, out, &step, 3));
+    for (size_t k = 0; k < call->out_count; k++)
+        for (int64_t i = 0; i < ops_count(&call->out[k]); i++)
+            RP_CHECK(ops_element(&call->out[k], out[k], i) == 1024.0, "%s, %s: output %zu is %g",
+                     set, rp_op_get(op)->name, k, ops_element(&call->out[k], out[k], i));
+}
+
 static void count_rows(const rp_kernel *kernels, const char *set, void *user) {
-    enum { N = 1024, C = 2 };
-    static float x[N * C], dy[N * C], stats[2 * N], weight[C] = {1, 1}, dweight[C], dbias[C];
-    const rp_tensor_info in[] = {OPS_F32(N, C), OPS_F32(N, 2), OPS_ABSENT, OPS_F32(N, C)};
-    rp_tensor_info out[] = {OPS_ABSENT, OPS_F32(C), OPS_F32(C)};
-    const rp_op_call call = {in, 4, out, 3, NULL};
+    static uint16_t ones[ONES * ONES_WIDTH], threes[ONES * ONES_WIDTH];
+    static float stats[2 * ONES];
+    static const int32_t ids[ONES];
+    const rp_tensor_info rows = OPS_BF16(ONES, ONES_WIDTH), vector = OPS_BF16(ONES_WIDTH);
+    const rp_op_params in_out = {.linear = {RP_IN_OUT}};
     (void)user;
-    for (int i = 0; i < N * C; i++) {
-        x[i] = 3.0f;
-        dy[i] = 1.0f;
+    for (int i = 0; i < ONES * ONES_WIDTH; i++) {
+        ops_set(&rows, threes, i, 3.0);
+        ops_set(&rows, ones, i, 1.0);
         stats[i] = i % 2 ? 1.0f : 2.0f;
     }
-    RP_CHECK_OK(NULL, ops_run(kernels, RP_OP_LAYERNORM_BACKWARD, &call,
-                              (const void *[]){x, stats, weight, dy},
-                              (void *[]){NULL, dweight, dbias}, &step, 3));
-    for (int c = 0; c < C; c++)
-        RP_CHECK(dweight[c] == 1024.0f && dbias[c] == 1024.0f, "%s: %g and %g", set,
-                 (double)dweight[c], (double)dbias[c]);
+    const rp_tensor_info norm[] = {rows, OPS_F32(ONES, 2), OPS_ABSENT, rows}, two[] = {rows, rows};
+    const rp_tensor_info embedding[] = {OPS_I32(ONES), rows};
+    rp_tensor_info norm_out[] = {OPS_ABSENT, vector, vector}, table = OPS_BF16(1, ONES_WIDTH);
+    rp_tensor_info linear_out[] = {OPS_BF16(ONES_WIDTH, ONES_WIDTH), vector}, sum = vector;
+    check_ones(kernels, set, RP_OP_LAYERNORM_BACKWARD, &(rp_op_call){norm, 4, norm_out, 3, NULL},
+               (const void *[]){threes, stats, NULL, ones});
+    check_ones(kernels, set, RP_OP_LINEAR_BACKWARD_WEIGHT,
+               &(rp_op_call){two, 2, linear_out, 2, &in_out}, (const void *[]){ones, ones});
+    check_ones(kernels, set, RP_OP_EMBEDDING_BACKWARD, &(rp_op_call){embedding, 2, &table, 1, NULL},
+               (const void *[]){ids, ones});
+    check_ones(kernels, set, RP_OP_SUM_LEADING, &(rp_op_call){two, 1, &sum, 1, NULL},
+               (const void *[]){ones});
 }
 
 static void test_DT_03_1024_rows_of_one_sum_to_1024(void) {
@@ -326,6 +348,7 @@ static void test_cross_entropy(void) {
         ROW("ce [2, 3, 63]", RP_REDUCE_MEAN, 63, OPS_F32(2, 3, 63), OPS_I32(2, 3)),
         ROW("ce [9, 65]", RP_REDUCE_SUM, 65, OPS_F32(9, 65), OPS_I32(9)),
         ROW("ce [33, 1000]", RP_REDUCE_MEAN, 1000, OPS_F32(33, 1000), OPS_I32(33)),
+        ROW("ce [2, 5000]", RP_REDUCE_MEAN, 5000, OPS_F32(2, 5000), OPS_I32(2)),
         ROW("ce [0, 7]", RP_REDUCE_MEAN, 7, OPS_F32(0, 7), OPS_I32(0)),
         ROW("ce [0, 7] sum", RP_REDUCE_SUM, 7, OPS_F32(0, 7), OPS_I32(0)),
     };

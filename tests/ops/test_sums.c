@@ -61,43 +61,52 @@ static void test_sum_of_more_ones_than_a_float_counts(void) {
 }
 
 /* Column sums against double, in all variants; also with nothing to sum. */
+typedef struct sum_types {
+    rp_dtype in, out;
+} sum_types;
+
+static void check_leading(const rp_kernel *kernels, const char *set, const sum_types *types,
+                          int64_t rows, int64_t columns) {
+    const rp_tensor_info in = {types->in, {2, {rows, columns}}};
+    rp_tensor_info out = {types->out, {1, {columns}}};
+    float *x = malloc((size_t)(rows * columns + 1) * sizeof *x);
+    float *y = malloc((size_t)(columns + 1) * sizeof *y);
+    double *want = calloc((size_t)columns + 1, sizeof *want);
+    char name[96];
+    snprintf(name, sizeof name, "sum_leading %s [%d, %d] -> %s (%s)", rp_dtype_name(in.dtype),
+             (int)rows, (int)columns, rp_dtype_name(out.dtype), set);
+    ops_random random = ops_random_seed(name, 0);
+    RP_REQUIRE(x != NULL && y != NULL && want != NULL, "no room");
+    for (int64_t i = 0; i < rows * columns; i++) {
+        ops_set(&in, x, i, 2.0 * ops_random_uniform(&random) - 1.0);
+        want[i % columns] += ops_element(&in, x, i);
+    }
+    const ops_launch launch = {.name = name,
+                               .op = RP_OP_SUM_LEADING,
+                               .call = {&in, 1, &out, 1, NULL},
+                               .in = (const void *[]){x},
+                               .out = (void *[]){y},
+                               .expected = (const double *[]){want},
+                               .step = &step,
+                               .tolerance = 5e-6};
+    ops_launch_check(kernels, &launch);
+    free(x);
+    free(y);
+    free(want);
+}
+
 static void leading(const rp_kernel *kernels, const char *set, void *user) {
     static const int64_t shapes[][2] = {{1, 1},     {3, 17},  {17, 63},  {65, 3},
                                         {1000, 65}, {4, 513}, {5000, 7}, {40, 8200},
                                         {3, 20000}, {0, 4},   {4, 0}};
-    (void)user;
-    for (size_t s = 0; s < COUNT(shapes); s++) {
-        const int64_t rows = shapes[s][0], columns = shapes[s][1];
-        float *x = malloc((size_t)(rows * columns + 1) * sizeof *x);
-        float *y = malloc((size_t)(columns + 1) * sizeof *y);
-        double *want = calloc((size_t)columns + 1, sizeof *want);
-        char name[64];
-        snprintf(name, sizeof name, "sum_leading [%d, %d] (%s)", (int)rows, (int)columns, set);
-        ops_random random = ops_random_seed(name, 0);
-        RP_REQUIRE(x != NULL && y != NULL && want != NULL, "no room");
-        for (int64_t i = 0; i < rows * columns; i++) {
-            x[i] = (float)(2.0 * ops_random_uniform(&random) - 1.0);
-            want[i % columns] += (double)x[i];
-        }
-        const rp_tensor_info in = OPS_F32(rows, columns);
-        rp_tensor_info out = OPS_F32(columns);
-        const ops_launch launch = {.name = name,
-                                   .op = RP_OP_SUM_LEADING,
-                                   .call = {&in, 1, &out, 1, NULL},
-                                   .in = (const void *[]){x},
-                                   .out = (void *[]){y},
-                                   .expected = (const double *[]){want},
-                                   .step = &step,
-                                   .tolerance = 5e-6};
-        ops_launch_check(kernels, &launch);
-        free(x);
-        free(y);
-        free(want);
-    }
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        check_leading(kernels, set, user, shapes[s][0], shapes[s][1]);
 }
 
 static void test_sum_leading(void) {
-    ops_for_each_set(leading, NULL);
+    sum_types types[] = {{RP_F32, RP_F32}, {RP_BF16, RP_BF16}, {RP_BF16, RP_F32}};
+    for (size_t i = 0; i < COUNT(types); i++)
+        ops_for_each_set(leading, &types[i]);
 }
 
 static void seed(const rp_kernel *kernels, const char *set, void *user) {
