@@ -81,7 +81,7 @@ static void test_losses_are_those_of_the_cpu(void) {
 
 static void test_what_is_missing_is_told(void) {
     setenv("REPRISE_CUDA_LIBRARY", "/nowhere/libreprise_cuda.so", 1);
-    EXPECT(PROGRAM, 1, "/nowhere/libreprise_cuda.so", CUDA, TINY);
+    EXPECT(PROGRAM, 2, "/nowhere/libreprise_cuda.so", CUDA, TINY);
     unsetenv("REPRISE_CUDA_LIBRARY");
     library_use();
     setenv("RP_EMULATOR_MEMORY", "8500000", 1); /* the products' library takes most of it */
