@@ -400,6 +400,52 @@ static void test_what_cannot_share_is_refused(void) {
     bench_close(&b);
 }
 
+/* ---- Recordings ------------------------------------------------------------------------------ */
+
+/* What looks at single kernels cannot look at a recording of them. */
+static void test_recording_goes_with_no_observer(void) {
+    bench b;
+    open_small(&b, NULL);
+    for (int i = 0; i < 4; i++) {
+        rp_executor_options options = RP_EXECUTOR_OPTIONS;
+        rp_executor *none = NULL;
+        options.record = true;
+        options.trace = i == 0 ? b.options.trace : NULL;
+        options.trace_user = &b;
+        options.time_replays = i == 1;
+        options.check_replays = i == 2;
+        options.synchronous = i == 3;
+        RP_CHECK_STATUS(b.context, rp_executor_create(b.program, b.plan, &options, &none),
+                        RP_INVALID_ARGUMENT);
+        RP_CHECK_MESSAGE(b.context, "record goes with none");
+        CU_ASSERT_PTR_NULL(none);
+    }
+    bench_close(&b);
+}
+
+/* The CPU has nothing to record: its runs are as they were, with nothing to wait for. */
+static void test_the_cpu_records_nothing(void) {
+    uint64_t hash[2];
+    for (int record = 0; record < 2; record++) {
+        bench b;
+        bench_open(&b);
+        const model m = model_record(&b, (model_options){.dropout = 0.1f});
+        bench_program(&b, m.loss, NULL);
+        b.options = (rp_executor_options)RP_EXECUTOR_OPTIONS;
+        b.options.record = record == 1;
+        b.options.synchronous = record == 0;
+        bench_make(&b, "uniform:1", RP_UNLIMITED);
+        for (uint64_t step = 0; step < 3; step++) {
+            RP_REQUIRE_OK(b.context, rp_executor_begin_step(b.executor, step, 1.0f));
+            bench_run(&b);
+            RP_CHECK_OK(b.context, rp_executor_finish(b.executor));
+        }
+        hash[record] = bench_hash_gradients(&b);
+        bench_close(&b);
+    }
+    RP_CHECK(hash[0] == hash[1], "recording changes bits");
+}
+
 /* ---- Counters -------------------------------------------------------------------------------- */
 
 static void test_PF_03_counters_tell_what_ran(void) {
@@ -525,6 +571,8 @@ static const rp_test tests[] = {
     RP_TEST(test_validation_shares_the_arena_of_training),
     RP_TEST(test_shared_program_may_have_inputs_of_its_own),
     RP_TEST(test_what_cannot_share_is_refused),
+    RP_TEST(test_recording_goes_with_no_observer),
+    RP_TEST(test_the_cpu_records_nothing),
     RP_TEST(test_PF_03_counters_tell_what_ran),
     RP_TEST(test_measured_peak_is_that_of_the_addresses),
     RP_TEST(test_training_without_memory_is_a_status),
