@@ -49,7 +49,7 @@ done
 nvcc --version | tail -2
 python3 -c 'import torch; print("torch", torch.__version__, "cuda", torch.version.cuda, torch.cuda.is_available())' || true
 ls -d /usr/local/cuda*/ 2>/dev/null
-find / -xdev \( -name 'cudnn.h' -o -name 'libcudnn.so*' -o -name 'libcublasLt.so*' -o -name 'cublasLt.h' -o -name cblas.h \
+within 20 find / -xdev \( -name 'cudnn.h' -o -name 'libcudnn.so*' -o -name 'libcublasLt.so*' -o -name 'cublasLt.h' -o -name cblas.h \
   -o -name 'libcuda.so.1' -o -name uthash.h -o -name jansson.h \) -not -path '/proc/*' 2>/dev/null | sort | head -60
 
 if [ -n "$packages" ]; then
