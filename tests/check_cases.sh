@@ -10,12 +10,13 @@ groups=(
   "GR 01 03 04 05 06 07 08 09 10 11 12 14 15 16 17 18 19"
   "FZ 01 02 03 04 05 06"
   "ST 01 02 03 05 06"
+  "DT 01 03 04 05 06"
   "ME 01 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18 19 20 21 22"
   "PL 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18"
   "BW 01 02 03 04 06 07 08 09 10 11"
   "GA 01 02 03")
-reasons='needs (CUDA|bf16|Llama'\''s ops|offload|the optimal planner)'
-least=60
+reasons='needs (CUDA|Llama'\''s ops|offload|the optimal planner)'
+least=65
 
 problems=0 tests=0
 complain() {

@@ -41,7 +41,8 @@ typedef struct train_options {
         {"steps", OPTION_COUNT, &(o)->steps, "N", "optimizer steps"},                              \
         {"lr", OPTION_REAL, &(o)->lr, "X", "learning rate of AdamW"},                              \
         {"dropout", OPTION_REAL, &(o)->dropout, "P", "probability, below 1"},                      \
-        {"dtype", OPTION_CHOICE, &(o)->dtype, "f32|bf16", "storage; bf16 is not built yet"},       \
+        {"dtype", OPTION_CHOICE, &(o)->dtype, "f32|bf16",                                          \
+         "storage; bf16 has master weights in f32"},                                               \
         {"attention", OPTION_CHOICE, &(o)->attention, "fused|unfused",                             \
          "one op, or scores, softmax, values"},                                                    \
         {"untie", OPTION_FLAG, &(o)->untie, NULL, "a head of its own instead of the embedding"},   \

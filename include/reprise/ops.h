@@ -45,7 +45,10 @@ RP_API rp_tensor rp_silu(rp_tape *tape, rp_tensor x);
 RP_API rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p);
 
 /* x as f32 or as bf16, rounded to nearest even (a NaN stays one): x itself, and no op, where it has
- * that type. Backward reads nothing: the gradient is cast back. */
+ * that type. Backward reads nothing: the gradient is cast back. A cast of a parameter or of a view
+ * of one is marked RP_MARK_RECOMPUTE, unless it has a mark or is an output of the program: the
+ * parameter is at hand all the time, so no plan keeps a copy. (`keep-all` then does not apply where
+ * backward reads the cast; RP_MARK_KEEP lets it.) */
 RP_API rp_tensor rp_cast(rp_tape *tape, rp_tensor x, rp_dtype dtype);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

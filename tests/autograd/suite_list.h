@@ -1,5 +1,6 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(backward)
+RP_SUITE_ROW(bf16)
 RP_SUITE_ROW(context)
 RP_SUITE_ROW(costs)
 RP_SUITE_ROW(executor)

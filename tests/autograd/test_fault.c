@@ -242,6 +242,15 @@ static void test_every_allocation_of_training_at_the_minimum_may_fail(void) {
     rp_fault_sweep("training at the minimum", train, &t);
 }
 
+/* With masters, and gradients in f32 beside them. */
+static void test_every_allocation_of_training_in_bf16_may_fail(void) {
+    training t = small_training();
+    t.shape.bf16 = true;
+    t.shape.layers = 1;
+    t.accumulate = true;
+    rp_fault_sweep("training in bf16", train, &t);
+}
+
 static const rp_test tests[] = {
     RP_TEST(test_sweep_sees_leak_silence_and_wrong_status),
     RP_TEST(test_allocator_sees_damage_and_moves_blocks),
@@ -250,5 +259,6 @@ static const rp_test tests[] = {
     RP_TEST(test_every_allocation_of_differentiating_may_fail),
     RP_TEST(test_every_allocation_of_training_may_fail),
     RP_TEST(test_every_allocation_of_training_at_the_minimum_may_fail),
+    RP_TEST(test_every_allocation_of_training_in_bf16_may_fail),
 };
 RP_SUITE(fault, tests)

@@ -150,7 +150,7 @@ static void test_model_flags_that_are_refused(void) {
         const char *words[5], *named;
     } rows[] = {
         {{"--arch", "llama", NULL}, "--arch llama is not built yet"},
-        {{"--dtype", "bf16", NULL}, "--dtype bf16 is not built yet"},
+        {{"--dtype", "f16", NULL}, "--dtype"},
         {{"--backend", "gpu", NULL}, "--backend \"gpu\""},
         {{"--dim", "10", NULL}, "--dim 10: expected a multiple of --heads 4"},
         {{"--kv-heads", "1", NULL}, "--kv-heads 1"},
@@ -171,12 +171,14 @@ static void test_model_flags_that_are_refused(void) {
 }
 
 static void test_model_flags_complete_each_other(void) {
-    static const char *const words[] = {"--backend", "auto", "--kv-heads", "4", NULL};
+    static const char *const words[] = {"--backend", "auto", "--kv-heads", "4",
+                                        "--dtype",   "bf16", NULL};
     train_options options;
     failure failure;
     RP_REQUIRE(parse_model(words, &options, &failure), "%s", failure.text);
     RP_CHECK_EQUAL(options.kv_heads, 4);
     RP_CHECK_EQUAL(options.ffn, 512);
+    RP_CHECK_EQUAL(train_options_dtype(&options), RP_BF16);
     RP_CHECK_EQUAL(train_options_backend(&options), RP_BACKEND_CPU);
 }
 

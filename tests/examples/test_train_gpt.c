@@ -90,24 +90,39 @@ static double loss_at(const json_t *result, size_t step) {
 }
 
 static void test_it_learns(void) {
+    static const char *const dtypes[] = {"f32", "bf16"};
     const folder f = folder_make("train_learns");
-    json_t *r = RUN_JSON(PROGRAM, folder_file(&f, "result.json"), "--layers", "1", "--dim", "32",
-                         "--heads", "2", "--seq", "32", "--batch", "4", "--vocab", "16", "--steps",
-                         "60", "--lr", "3e-3");
-    RP_CHECK(fabs(loss_at(r, 0) - log(16.0)) < 0.1, "the first loss is ln 16: %g", loss_at(r, 0));
-    RP_CHECK(loss_at(r, 59) < 2.5, "the last is %g", loss_at(r, 59));
-    RP_CHECK(json_real_at(r, "validation_loss") < 2.5, "and so is the one of unread text");
-    json_decref(r);
+    json_t *results[2];
+    for (int i = 0; i < 2; i++) {
+        json_t *r = results[i] =
+            RUN_JSON(PROGRAM, folder_file(&f, "result.json"), "--layers", "1", "--dim", "32",
+                     "--heads", "2", "--seq", "32", "--batch", "4", "--vocab", "16", "--steps",
+                     "60", "--lr", "3e-3", "--dtype", dtypes[i]);
+        RP_CHECK_STRING(json_string_at(r, "model.dtype"), dtypes[i]);
+        RP_CHECK(fabs(loss_at(r, 0) - log(16.0)) < 0.1, "the first loss is ln 16: %g",
+                 loss_at(r, 0));
+        RP_CHECK(loss_at(r, 59) < 2.5, "%s: the last is %g", dtypes[i], loss_at(r, 59));
+        RP_CHECK(json_real_at(r, "validation_loss") < 2.5, "and so is the one of unread text");
+    }
+    for (size_t s = 0; s < 60; s++)
+        RP_CHECK(fabs(loss_at(results[0], s) - loss_at(results[1], s)) < 0.02,
+                 "step %zu: %g in f32, %g in bf16", s, loss_at(results[0], s),
+                 loss_at(results[1], s));
+    json_decref(results[0]);
+    json_decref(results[1]);
     folder_remove(&f);
 }
 
 static void test_every_budget_gives_the_same_bits(void) {
     static const char *const budgets[] = {"max", "80%", "60%", "min"};
-    static const char *const variants[][6] = {
+    static const char *const variants[][9] = {
         {NULL},
         {"--dropout", "0.1", NULL},
         {"--accum", "3", NULL},
         {"--attention", "unfused", "--untie", "--dropout", "0.1", NULL},
+        /* of enough activations beside the optimizer's state, which is f32 */
+        {"--dtype", "bf16", "--layers", "4", "--batch", "16", "--dropout", "0.1", NULL},
+        {"--dtype", "bf16", "--layers", "4", "--batch", "16", "--accum", "3", NULL},
     };
     const folder f = folder_make("train_budgets");
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
@@ -194,6 +209,70 @@ static void test_weights_load_and_save(void) {
     safetensors_close(&reader);
     json_decref(made);
     json_decref(read);
+    folder_remove(&f);
+}
+
+/* Every tensor of a file has this type. */
+static void check_types(const char *path, const char *dtype) {
+    safetensors reader;
+    failure failure;
+    RP_REQUIRE(safetensors_open(&reader, path, &failure), "%s", failure.text);
+    RP_CHECK_EQUAL(reader.count, 28);
+    for (size_t i = 0; i < reader.count; i++)
+        RP_CHECK_STRING(reader.entries[i].dtype, dtype);
+    safetensors_close(&reader);
+}
+
+static void check_files_equal(const char *one, const char *two) {
+    size_t lengths[2];
+    char *a = rp_test_read_file(one, &lengths[0]), *b = rp_test_read_file(two, &lengths[1]);
+    RP_CHECK(lengths[0] == lengths[1] && memcmp(a, b, lengths[0]) == 0, "%s is not %s", one, two);
+    free(a);
+    free(b);
+}
+
+/* Weights are written in f32, the masters, and begin as in f32; gradients in bf16. */
+static void test_bf16_keeps_masters_in_f32(void) {
+    const folder f = folder_make("train_bf16");
+    const char *json = folder_file(&f, "r.json"), *init = folder_file(&f, "init"),
+               *init32 = folder_file(&f, "init32"), *end = folder_file(&f, "end"),
+               *grads = folder_file(&f, "grads"), *again = folder_file(&f, "again");
+    json_t *in32 = RUN_JSON(PROGRAM, json, TINY, "--save-init", init32);
+    json_t *made = RUN_JSON(PROGRAM, json, TINY, "--dtype", "bf16", "--save-init", init, "--save",
+                            end, "--dump-grads", grads);
+    check_files_equal(init, init32);
+    check_types(end, "F32");
+    check_types(grads, "BF16");
+    const int64_t parameters = json_integer_at(in32, "memory.parameters_bytes");
+    RP_CHECK(json_integer_at(made, "memory.parameters_bytes") < parameters * 11 / 20,
+             "half the parameters' bytes");
+    RP_CHECK_EQUAL(json_integer_at(made, "memory.gradients_bytes"),
+                   json_integer_at(made, "memory.parameters_bytes"));
+    RP_CHECK_EQUAL(json_integer_at(made, "memory.optimizer_bytes"), 3 * parameters);
+    RP_CHECK(json_integer_at(made, "memory.kept_bytes") <
+                 json_integer_at(in32, "memory.kept_bytes") * 11 / 20,
+             "half the bytes of activations");
+
+    /* going on: the masters are there bit for bit */
+    json_t *read = RUN_JSON(PROGRAM, json, TINY, "--dtype", "bf16", "--load", init);
+    check_losses_equal(made, read);
+    check_strings_equal(made, read, "param_hash");
+    json_decref(
+        RUN_JSON(PROGRAM, json, TINY, "--dtype", "bf16", "--load", end, "--save-init", again));
+    check_files_equal(end, again);
+    json_decref(RUN_JSON(PROGRAM, json, TINY, "--dtype", "bf16", "--load", grads)); /* BF16 */
+
+    /* f32 sums of micro-batches, and still a file in the parameters' type */
+    json_t *two = RUN_JSON(PROGRAM, json, TINY, "--dtype", "bf16", "--accum", "2", "--batch", "2",
+                           "--dump-grads", grads, "--load", init);
+    RP_CHECK_EQUAL(json_integer_at(two, "memory.gradients_bytes"), parameters);
+    check_types(grads, "BF16");
+    for (size_t i = 0; i < 3; i++)
+        RP_CHECK_NEAR(loss_at(two, i), loss_at(made, i), 1e-3);
+    json_decref(in32);
+    json_decref(made);
+    json_decref(read);
+    json_decref(two);
     folder_remove(&f);
 }
 
@@ -363,7 +442,6 @@ static void test_statuses_of_what_cannot_be_done(void) {
     const folder f = folder_make("train_statuses");
     const char *bad = folder_file(&f, "bad"), *missing = folder_file(&f, "missing");
     EXPECT(PROGRAM, 2, "not built yet", "--arch", "llama");
-    EXPECT(PROGRAM, 2, "not built yet", "--dtype", "bf16");
     EXPECT(PROGRAM, 4, "missing", TINY, "--costs", missing);
     EXPECT(PROGRAM, 2, "multiple of --heads", "--dim", "17");
     EXPECT(PROGRAM, 2, "--budget", "--budget", "lots");
@@ -464,6 +542,7 @@ static const rp_test tests[] = {
     RP_TEST(test_every_budget_gives_the_same_bits),
     RP_TEST(test_micro_batches_see_what_a_large_batch_sees),
     RP_TEST(test_weights_load_and_save),
+    RP_TEST(test_bf16_keeps_masters_in_f32),
     RP_TEST(test_a_file_with_more_positions_loads),
     RP_TEST(test_plans_and_graphs_are_data),
     RP_TEST(test_the_trace_has_an_event_a_kernel),
