@@ -59,7 +59,7 @@ if [ -n "$packages" ]; then
     dpkg -x "$file" "$root" || check packages failed "$(basename "$file")"
   done
   libraries=$root/usr/lib/x86_64-linux-gnu
-  sed -i "s|^\(prefix\|libdir\|includedir\)=/usr|\1=$root/usr|" "$libraries"/pkgconfig/*.pc
+  sed -i "s#^prefix=/usr#prefix=$root/usr#" "$libraries"/pkgconfig/*.pc
   export CMAKE_PREFIX_PATH=$root/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
   export LD_LIBRARY_PATH=$libraries:$libraries/openblas-openmp${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
