@@ -9,9 +9,10 @@ namespace {
 
 enum { WIDE_THREADS = 512 };
 
-/* Elements of a row that a thread holds: 64 bytes in forward, or 16 elements one by one. */
+/* Elements of a row that a thread holds: in forward 64 bytes, or 16 elements one by one; in
+ * backward rp_cuda_norm_held, of two tensors and two rows. */
 template <typename T, int G> struct held {
-    enum { FORWARD = G > 1 ? 64 / sizeof(T) : 16, BACKWARD = G > 1 ? 16 : 8 };
+    enum { FORWARD = G > 1 ? 64 / sizeof(T) : 16, BACKWARD = G == 8 ? 16 : 8 };
 };
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -180,8 +181,82 @@ __device__ __forceinline__ void put_piece(float *piece, float *line, int width, 
     }
 }
 
+/* A thread's part of a row as it lies in memory. */
+template <typename In, int E, int G> struct raw_row {
+    rp_cuda_raw<In, G> x[E / G], dy[E / G];
+    float mean, scale;
+};
+
+template <typename In, typename Out, int E, int G>
+__device__ __forceinline__ void load_raw_row(const backward_slots<In, Out> &s, int64_t row,
+                                             int64_t bottom, raw_row<In, E, G> *r) {
+    if (row >= bottom)
+        return;
+    const int64_t at = row * s.width;
+    r->mean = s.stats[2 * row];
+    r->scale = s.stats[2 * row + 1];
+#pragma unroll
+    for (int k = 0; k < E / G; k++) {
+        const int c = rp_cuda_column(k, G);
+        if (c >= (int)s.width)
+            continue;
+        rp_cuda_load_raw(s.x + at + c, s.aligned, &r->x[k]);
+        rp_cuda_load_raw(s.dy + at + c, s.aligned, &r->dy[k]);
+    }
+}
+
+/* Adds to the gradients of parameters what group k gives, and returns its part of the sums over the
+ * row of g and of g (x - mean). */
+template <typename In, typename Out, int E, int G>
+__device__ __forceinline__ float2 add_group(const backward_slots<In, Out> &s,
+                                            const raw_row<In, E, G> &r, int k, float *dweight,
+                                            float *dbias) {
+    float x[G], dy[G], w[G];
+    float2 sums = make_float2(0.0f, 0.0f);
+    rp_cuda_widen_raw(r.x[k], x);
+    rp_cuda_widen_raw(r.dy[k], dy);
+#pragma unroll
+    for (int j = 0; j < G; j++) {
+        x[j] -= r.mean;
+        dweight[k * G + j] += dy[j] * (x[j] * r.scale);
+        dbias[k * G + j] += dy[j];
+    }
+    if (s.dx == nullptr)
+        return sums;
+    rp_cuda_load_group<G>(s.weight + rp_cuda_column(k, G), s.aligned, w);
+#pragma unroll
+    for (int j = 0; j < G; j++) {
+        sums.x += dy[j] * w[j];
+        sums.y += dy[j] * w[j] * x[j];
+    }
+    return sums;
+}
+
+/* Group k of dx. */
+template <typename In, typename Out, int E, int G>
+__device__ __forceinline__ void put_group(const backward_slots<In, Out> &s,
+                                          const raw_row<In, E, G> &r, int k, int64_t row,
+                                          float2 means) {
+    const int c = rp_cuda_column(k, G);
+    const int64_t at = row * s.width + c;
+    float x[G], dy[G], w[G];
+    rp_cuda_widen_raw(r.x[k], x);
+    rp_cuda_widen_raw(r.dy[k], dy);
+    rp_cuda_load_group<G>(s.weight + c, s.aligned, w);
+#pragma unroll
+    for (int j = 0; j < G; j++)
+        dy[j] = input_gradient(dy[j] * w[j], x[j] - r.mean, r.scale, means);
+    if (s.sum != nullptr) {
+        rp_cuda_load_group<G>(s.sum + at, s.aligned, w);
+#pragma unroll
+        for (int j = 0; j < G; j++)
+            dy[j] += w[j];
+    }
+    rp_cuda_store_group<G>(s.dx + at, s.aligned, dy);
+}
+
 /* A block takes a piece of the rows, blockDim.y at a time, and adds up in registers what they give
- * to dweight and dbias. */
+ * to dweight and dbias. The next row is on its way while one is worked on. */
 template <typename In, typename Out, int E, int G>
 __global__ void __launch_bounds__(RP_CUDA_HELD_THREADS) backward_held(backward_slots<In, Out> s) {
     RP_CUDA_SHARED(float, line);
@@ -189,51 +264,29 @@ __global__ void __launch_bounds__(RP_CUDA_HELD_THREADS) backward_held(backward_s
     const int64_t top = (int64_t)blockIdx.x * s.length;
     const int64_t bottom = top + s.length < s.rows ? top + s.length : s.rows;
     const float count = (float)s.width;
+    raw_row<In, E, G> r = {}, next = {};
     float dweight[E], dbias[E];
 #pragma unroll
     for (int j = 0; j < E; j++)
         dweight[j] = dbias[j] = 0.0f;
+    load_raw_row(s, top + threadIdx.y, bottom, &r);
     for (int64_t first = top; first < bottom; first += blockDim.y) {
         const int64_t row = first + threadIdx.y;
-        const bool active = row < bottom;
-        const int width = active ? (int)s.width : 0;
-        const int64_t at = active ? row * s.width : 0;
-        const float mean = active ? s.stats[2 * row] : 0.0f;
-        const float scale = active ? s.stats[2 * row + 1] : 0.0f;
-        float x[E], dy[E];
-        rp_cuda_load_row<E, G>(s.x + at, width, s.aligned, mean, x);
-        rp_cuda_load_row<E, G>(s.dy + at, width, s.aligned, 0.0f, dy);
-#pragma unroll
-        for (int j = 0; j < E; j++) {
-            x[j] -= mean;
-            dweight[j] += dy[j] * (x[j] * scale);
-            dbias[j] += dy[j];
-        }
-        if (s.dx == nullptr)
-            continue;
         float2 sums = make_float2(0.0f, 0.0f);
+        load_raw_row(s, row + blockDim.y, bottom, &next);
 #pragma unroll
-        for (int k = 0; k < E / G; k++) {
-            const int c = rp_cuda_column(k, G);
-            float w[G];
-            if (c >= width)
-                continue;
-            rp_cuda_load_group<G>(s.weight + c, s.aligned, w);
+        for (int k = 0; k < E / G; k++)
+            if (row < bottom && rp_cuda_column(k, G) < (int)s.width)
+                sums = rp_cuda_sum()(sums, add_group(s, r, k, dweight, dbias));
+        if (s.dx != nullptr) {
+            sums = rp_cuda_reduce_row(sums, rp_cuda_sum(), scratch);
+            const float2 means = make_float2(sums.x / count, sums.y / count);
 #pragma unroll
-            for (int j = 0; j < G; j++) {
-                dy[k * G + j] *= w[j];
-                sums.x += dy[k * G + j];
-                sums.y += dy[k * G + j] * x[k * G + j];
-            }
+            for (int k = 0; k < E / G; k++)
+                if (row < bottom && rp_cuda_column(k, G) < (int)s.width)
+                    put_group(s, r, k, row, means);
         }
-        sums = rp_cuda_reduce_row(sums, rp_cuda_sum(), scratch);
-        const float2 means = make_float2(sums.x / count, sums.y / count);
-#pragma unroll
-        for (int j = 0; j < E; j++)
-            dy[j] = input_gradient(dy[j], x[j], scale, means);
-        if (s.sum != nullptr)
-            rp_cuda_add_row<E, G>(s.sum + at, width, s.aligned, dy);
-        rp_cuda_store_row<E, G>(s.dx + at, width, s.aligned, dy);
+        r = next;
     }
     if (s.dweight != nullptr)
         put_piece<E, G>(s.dweight + blockIdx.x * s.width, line, (int)s.width, dweight);

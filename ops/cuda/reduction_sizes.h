@@ -50,10 +50,10 @@ static inline int rp_cuda_row_threads(int64_t width, int held) {
     return threads;
 }
 
-/* Elements of a row that one thread holds, fewer where it reads them one by one; and the longest
- * row that a block holds. */
+/* Elements of a row that one thread holds: 32 bytes, or 8 elements where it reads them one by one;
+ * and the longest row that a block holds. */
 static inline int rp_cuda_norm_held(rp_dtype dtype, int64_t width) {
-    return rp_cuda_column_group(dtype, width) > 1 ? 16 : 8;
+    return rp_cuda_column_group(dtype, width) == 8 ? 16 : 8;
 }
 
 static inline int64_t rp_cuda_norm_widest(rp_dtype dtype, int64_t width) {

@@ -94,11 +94,10 @@ __global__ void __launch_bounds__(THREADS)
         *out = norm > most ? (float)(most / norm) : 1.0f;
 }
 
-template <typename F> rp_status run_pieces(const rp_launch *launch, F f) {
+template <typename F> rp_status run_pieces(const rp_launch *launch, double *partial, F f) {
     const int64_t n = rp_info_count(&launch->call.in[0]);
     const rp_cut cut = rp_cuda_cut_sum(n);
     const bool aligned = rp_cuda_aligned16(launch->in[0]);
-    double *partial = static_cast<double *>(launch->workspace);
     if (!rp_cuda_is_floating(launch->call.in[0].dtype))
         return RP_UNSUPPORTED;
     if (n == 0)
@@ -163,10 +162,11 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
+/* f32, whatever is summed. */
 extern "C" rp_status rp_cuda_sum(const rp_launch *launch) {
     if (launch->call.out[0].dtype != RP_F32)
         return RP_UNSUPPORTED;
-    RP_TRY(run_pieces(launch, plain()));
+    RP_TRY(run_pieces(launch, static_cast<double *>(launch->workspace), plain()));
     RP_CUDA_LAUNCH(sum_finish, 1, THREADS, 0, launch->queue->stream,
                    static_cast<const double *>(launch->workspace),
                    static_cast<float *>(launch->out[0]), piece_count(launch),
@@ -174,11 +174,15 @@ extern "C" rp_status rp_cuda_sum(const rp_launch *launch) {
     return rp_cuda_launched(launch);
 }
 
+/* The sum of a single piece is the result: most parameters of a model are that small. */
 extern "C" rp_status rp_cuda_sum_squares(const rp_launch *launch) {
-    RP_TRY(run_pieces(launch, squared()));
-    RP_CUDA_LAUNCH(squares_finish, 1, THREADS, 0, launch->queue->stream,
-                   static_cast<const double *>(launch->workspace),
-                   static_cast<double *>(launch->out[0]), piece_count(launch));
+    const bool single = piece_count(launch) == 1;
+    RP_TRY(run_pieces(launch, static_cast<double *>(single ? launch->out[0] : launch->workspace),
+                      squared()));
+    if (!single)
+        RP_CUDA_LAUNCH(squares_finish, 1, THREADS, 0, launch->queue->stream,
+                       static_cast<const double *>(launch->workspace),
+                       static_cast<double *>(launch->out[0]), piece_count(launch));
     return rp_cuda_launched(launch);
 }
 

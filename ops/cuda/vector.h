@@ -127,6 +127,55 @@ RP_CUDA_INLINE void rp_cuda_store_group(T *to, bool aligned, const float *v) {
         rp_cuda_put(to + j, v[j]);
 }
 
+/* A group as it lies in memory, to be widened when it is used: until then it takes fewer
+ * registers. */
+template <typename T, int G> struct rp_cuda_raw { T at[G]; };
+template <> struct rp_cuda_raw<float, 4> { float4 bits; };
+template <> struct rp_cuda_raw<rp_cuda_bf16, 8> { uint4 bits; };
+
+template <typename T>
+RP_CUDA_INLINE void rp_cuda_load_raw(const T *x, bool, rp_cuda_raw<T, 1> *raw) {
+    raw->at[0] = *x;
+}
+
+RP_CUDA_INLINE void rp_cuda_load_raw(const float *x, bool aligned, rp_cuda_raw<float, 4> *raw) {
+    raw->bits =
+        aligned ? *reinterpret_cast<const float4 *>(x) : make_float4(x[0], x[1], x[2], x[3]);
+}
+
+RP_CUDA_INLINE void rp_cuda_load_raw(const rp_cuda_bf16 *x, bool aligned,
+                                     rp_cuda_raw<rp_cuda_bf16, 8> *raw) {
+    if (aligned) {
+        raw->bits = *reinterpret_cast<const uint4 *>(x);
+        return;
+    }
+    uint32_t pair[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        pair[j] = (uint32_t)__bfloat16_as_ushort(x[2 * j]) |
+                  (uint32_t)__bfloat16_as_ushort(x[2 * j + 1]) << 16;
+    raw->bits = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+}
+
+template <typename T>
+RP_CUDA_INLINE void rp_cuda_widen_raw(const rp_cuda_raw<T, 1> &raw, float *v) {
+    v[0] = rp_cuda_widen(raw.at[0]);
+}
+
+RP_CUDA_INLINE void rp_cuda_widen_raw(const rp_cuda_raw<float, 4> &raw, float *v) {
+    v[0] = raw.bits.x;
+    v[1] = raw.bits.y;
+    v[2] = raw.bits.z;
+    v[3] = raw.bits.w;
+}
+
+RP_CUDA_INLINE void rp_cuda_widen_raw(const rp_cuda_raw<rp_cuda_bf16, 8> &raw, float *v) {
+    rp_cuda_widen_pair(raw.bits.x, v);
+    rp_cuda_widen_pair(raw.bits.y, v + 2);
+    rp_cuda_widen_pair(raw.bits.z, v + 4);
+    rp_cuda_widen_pair(raw.bits.w, v + 6);
+}
+
 /* ---- The host's side ------------------------------------------------------------------------- */
 
 static inline rp_dtype rp_cuda_in_dtype(const rp_launch *launch, size_t i) {
