@@ -163,14 +163,16 @@ static size_t count_reads(const rp_code *code, const rp_code_node *node, uint32_
     return count;
 }
 
-/* The pair, if both are activations and the kernel reads the input through this slot alone: what
- * it may overwrite while it reads it here it may not while it reads it elsewhere too. */
+/* The pair, if both are activations of one type, so that their elements lie at the same places, and
+ * the kernel reads the input through this slot alone: what it may overwrite while it reads it here
+ * it may not while it reads it elsewhere too. */
 static void offer_pair(lowering *l, const rp_code_node *node, uint32_t output, uint32_t input,
                        size_t *count) {
     const rp_program *program = l->program;
     if (output == RP_NONE || input == RP_NONE || output == input ||
         program->code.values[output].kind != RP_CODE_ACTIVATION ||
         program->code.values[input].kind != RP_CODE_ACTIVATION ||
+        program->code.values[output].dtype != program->code.values[input].dtype ||
         count_reads(&program->code, node, input) != 1)
         return;
     l->pairs[(*count)++] =
