@@ -19,6 +19,7 @@ enum {
     FAR_EFFORT = 4,       /* as many times the effort */
     CLOSE_ENOUGH = 1000,  /* parts of all costs between a bound and what is worth improving */
     NOISE = 40,           /* percent, of the estimates while improving */
+    TINY_NODES = 128,     /* of graphs that descend in short steps only */
     FEW_TAKEN = 3         /* moves by one survey, every second time: others do well without limit */
 };
 
@@ -43,11 +44,12 @@ int64_t rp_frontier_effort(const rp_graph *graph) {
 typedef struct frontier {
     rp_search *search;
     rp_drops drops, refilled;
-    uint32_t stage;  /* of the keep-all peak */
-    rp_hull hull;    /* at that moment */
-    int64_t *peaks;  /* of its choices */
-    size_t patience; /* of refills */
-    size_t stride;   /* places from target to target while going down: short steps choose badly */
+    uint32_t stage;    /* of the keep-all peak */
+    rp_hull hull;      /* at that moment */
+    int64_t *peaks;    /* of its choices */
+    size_t patience;   /* of refills */
+    size_t most_taken; /* moves by one survey */
+    size_t stride;     /* places from target to target while going down: short steps choose badly */
 } frontier;
 
 rp_status rp_frontier_begin(rp_search *s) {
@@ -299,7 +301,7 @@ static rp_status improve(frontier *f) {
         const size_t best = rp_shelf_best(&s->shelf, place);
         bool reached = false;
         s->effort--;
-        s->most_taken = round++ % 2 == 0 ? 0 : FEW_TAKEN;
+        s->most_taken = round++ % 2 == 0 ? f->most_taken : FEW_TAKEN;
         if (best == s->shelf.count ||
             s->shelf.places[best].cost - rp_bound_cost(bound, target) <= gap)
             continue;
@@ -312,7 +314,7 @@ static rp_status improve(frontier *f) {
             status = rp_search_refill(s, &f->drops, target, f->patience);
     }
     s->noise = 0;
-    s->most_taken = 0;
+    s->most_taken = f->most_taken;
     return status;
 }
 
@@ -353,6 +355,7 @@ rp_status rp_frontier_explore(rp_search *search) {
         return RP_OK;
     frontier f = {.search = search, .patience = 24, .stride = search->shelf.count / STRIDES + 1};
     bool within = false;
+    search->most_taken = f.most_taken = search->graph->node_count <= TINY_NODES ? FEW_TAKEN : 0;
     rp_status status = rp_drops_create(&search->x, &f.drops);
     if (status == RP_OK)
         status = rp_drops_create(&search->x, &f.refilled);
