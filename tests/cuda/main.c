@@ -52,6 +52,7 @@ int main(int argc, char **argv) {
     }
     printf("device: %s\n", name);
     ops_device_use(backend, queue);
+    ops_device_use_libraries();
     const int result = rp_unit_main(argc, argv, suites, sizeof suites / sizeof suites[0]);
     rp_backend_close(backend, queue);
     rp_context_destroy(context);

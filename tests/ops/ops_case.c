@@ -292,6 +292,7 @@ static rp_status emit(rp_vjp *vjp, rp_op op, const rp_op_params *params, const u
         .step = &ops_case_step,
         .tolerance = tolerance > 0.0 ? tolerance : t->s->c->tolerance,
         .bits_vary = t->s->c->bits_vary,
+        .bf16_times = t->s->c->bf16_times,
     };
     run_emitted(t, op, &launch);
     for (size_t k = 0; k < out_count; k++)
@@ -377,6 +378,7 @@ static void run_on_set(const rp_kernel *kernels, const char *set, void *user) {
         .step = &ops_case_step,
         .tolerance = s->c->tolerance,
         .bits_vary = s->c->bits_vary,
+        .bf16_times = s->c->bf16_times,
     };
     ops_launch_check(kernels, &launch);
     uint32_t all = 0;
@@ -414,6 +416,7 @@ void ops_case_run(const ops_case *c) {
     run(c);
     snprintf(name, sizeof name, "%s in bf16", c->name);
     narrow.name = name;
+    narrow.bits_vary = c->bits_vary || c->bf16_bits_vary;
     for (size_t i = 0; i < c->in_count; i++)
         if (c->in[i].dtype == RP_F32)
             narrow.in[i].dtype = RP_BF16;

@@ -47,6 +47,7 @@ struct ops_case {
     void (*fill)(const ops_case *c, size_t input, void *data, int64_t count);
     uint32_t constants; /* bit i: no gradient is asked for input i */
     bool bits_vary; /* with threads and alignment: a BLAS is inside. Then the tolerance counts */
+    bool bf16_bits_vary; /* the same in bf16 only */
     /* In bf16 gradients are made of numbers that have been rounded, too: their tolerance grows by
      * so many times OPS_BF16_ERROR; 0: once */
     double bf16_times;
@@ -120,6 +121,7 @@ typedef struct ops_launch {
     const rp_step_state *step;
     double tolerance;
     bool bits_vary;
+    double bf16_times; /* as in ops_case: for two results whose bits vary; 2 at least */
 } ops_launch;
 
 void ops_launch_check(const rp_kernel *kernels, const ops_launch *launch);

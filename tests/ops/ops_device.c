@@ -12,6 +12,7 @@ enum { SENTINEL_BYTES = 256, SENTINEL = 0xA5, SPANS = 4 * OPS_MAX_IN + 8 };
 static struct {
     const rp_backend *backend;
     rp_queue *queue;
+    bool has_libraries;
 } device;
 
 void ops_device_use(const rp_backend *backend, rp_queue *queue) {
@@ -21,6 +22,14 @@ void ops_device_use(const rp_backend *backend, rp_queue *queue) {
 
 const rp_backend *ops_device(void) {
     return device.backend;
+}
+
+void ops_device_use_libraries(void) {
+    device.has_libraries = true;
+}
+
+bool ops_device_has_libraries(void) {
+    return device.has_libraries;
 }
 
 /* Bytes of the host that a call names, and their block on the device: sentinels, the bytes at the

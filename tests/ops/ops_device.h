@@ -10,6 +10,11 @@
 void ops_device_use(const rp_backend *backend, rp_queue *queue);
 const rp_backend *ops_device(void);
 
+/* The device has libraries with kernels of their own, which they choose by how tensors are aligned,
+ * too: there the bits of what they compute may vary with it. */
+void ops_device_use_libraries(void);
+bool ops_device_has_libraries(void);
+
 /* One run of a kernel on addresses of the host: its results are there when it returns. On a device
  * scratch is taken as the backend asks for it, and launch->workspace and threads say nothing. */
 rp_status ops_call(const rp_kernel *kernels, rp_op op, const rp_launch *launch);
