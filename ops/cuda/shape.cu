@@ -203,15 +203,17 @@ around around_of(const rp_tensor_info *info, int dimension) {
     return a;
 }
 
-/* dy [outer, run] -> dx [outer, row]: dy from column `begin` on, 0 elsewhere; `whole`: vectors do
- * not cross the ends of any of these. */
+/* dy [outer, run] -> dx [outer, row]: dy from column `begin` on, else `other`, which is 0; or -0
+ * where there is something to add to: that leaves every number as it is, -0 too, as does adding in
+ * place, which touches nothing else. Vectors do not cross the ends of any of these. */
 template <typename In> struct spread {
     const In *dy;
     int64_t row, begin, run;
+    float other;
 
     __device__ __forceinline__ float one(int64_t i) const {
         const int64_t o = divide(i, row), c = i - o * row - begin;
-        return c >= 0 && c < run ? rp_cuda_widen(dy[o * run + c]) : 0.0f;
+        return c >= 0 && c < run ? rp_cuda_widen(dy[o * run + c]) : other;
     }
     template <int N> __device__ __forceinline__ void get(int64_t i, float *v) const {
         const int64_t o = divide(i, row), c = i - o * row - begin;
@@ -220,7 +222,7 @@ template <typename In> struct spread {
         } else {
 #pragma unroll
             for (int j = 0; j < N; j++)
-                v[j] = 0.0f;
+                v[j] = other;
         }
     }
 };
@@ -240,7 +242,8 @@ template <typename In, typename Out> rp_status run_slice_backward(const rp_launc
     const rp_op_params *params = launch->call.params;
     const around x = around_of(&launch->call.out[0], params->slice.dimension);
     const spread<In> s = {static_cast<const In *>(launch->in[0]), x.length * x.inner,
-                          params->slice.start * x.inner, params->slice.length * x.inner};
+                          params->slice.start * x.inner, params->slice.length * x.inner,
+                          rp_cuda_added(launch, 0) != nullptr ? -0.0f : 0.0f};
     const int64_t count = x.outer * s.run, blocks = rp_cuda_divide_up(count, THREADS);
     if (rp_cuda_added(launch, 0) != launch->out[0] || launch->out[0] == nullptr)
         return rp_cuda_run_each<N, Out>(launch, s,
