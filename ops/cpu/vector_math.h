@@ -121,7 +121,9 @@ RP_MATH_INLINE float rp_math_normal_cut(float x) {
 /* square - 2 n ln 2, rounded less than square was. Where n ln 2 is not rounded before it is
  * subtracted, one part of ln 2 will do. */
 RP_MATH_INLINE float rp_math_normal_rest(float square, float n) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) /* which fuses nothing that is not written so: ops/cuda/CMakeLists.txt */
+    return fmaf(n, -1.38629436f, square);
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return square - n * 1.38629436f;
 #else
     return (square - n * 1.3862915f) - n * 2.85721364e-6f;

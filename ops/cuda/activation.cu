@@ -18,7 +18,7 @@ constexpr float C1 = 1.5957691216f, C3 = 0.0713548162726f;
 
 template <typename T> struct gelu_tanh {
     __device__ __forceinline__ float operator()(float x) const {
-        const float e = rp_cuda_math<T>::exp(-x * (C1 + C3 * x * x));
+        const float e = rp_cuda_math<T>::exp(-x * fmaf(C3, x * x, C1));
         return rp_cuda_math<T>::divide(x, 1.0f + e);
     }
 };
@@ -27,8 +27,8 @@ template <typename T> struct gelu_tanh {
 template <typename T> struct gelu_tanh_gradient {
     __device__ __forceinline__ float operator()(float x, float dy) const {
         const float square = x * x > 1e4f ? 1e4f : x * x;
-        const float s = logistic<T>(x * (C1 + C3 * square));
-        return dy * (s + x * s * (1.0f - s) * (C1 + 3.0f * C3 * square));
+        const float s = logistic<T>(x * fmaf(C3, square, C1));
+        return dy * fmaf(x * s * (1.0f - s), fmaf(3.0f * C3, square, C1), s);
     }
 };
 
