@@ -6,7 +6,8 @@
 
 namespace {
 
-enum { THREADS = 256, SORT_THREADS = 1024, SORT_ROWS = 256, WARP = 32, VECTORS = 2 };
+enum { THREADS = 256, WARP = 32, VECTORS = 2 };
+enum { SORT_THREADS = 1024, SORT_WARPS = SORT_THREADS / WARP, SORT_ROWS = 256 };
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
@@ -50,105 +51,93 @@ template <typename Unit> rp_status run_gather(const rp_launch *launch, size_t el
 
 /* ---- Backward: positions by rows ------------------------------------------------------------- */
 
-/* Whether warps before this one, and lanes before this one, have set their flag; and how many
- * have. */
-typedef struct places {
-    int before, all;
-} places;
-
-__device__ __forceinline__ places count_flags(bool flag, int *scratch) {
-    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    const unsigned flags = __ballot_sync(0xffffffffu, flag);
-    places p = {__popc(flags & ((1u << lane) - 1u)), 0};
-    __syncthreads(); /* what the last call left has been read */
-    if (lane == 0)
-        scratch[warp] = __popc(flags);
-    __syncthreads();
-    for (int w = 0; w < SORT_THREADS / WARP; w++) {
-        p.before += w < warp ? scratch[w] : 0;
-        p.all += scratch[w];
-    }
-    return p;
-}
-
-/* Of the positions [0, n) those whose id is one of the block's rows, in their order. For each of
- * these rows `next` is advanced by their number; with `order`, they are put there from next on. */
-typedef struct finder {
+/* ids [N] -> start [V + 1] and order [N]: the positions of row v are order[start[v], start[v + 1]),
+ * ascending. A block passes over all ids for SORT_ROWS rows, twice: it counts, then it puts
+ * SORT_THREADS positions at a time, those of a warp behind those of warps before it. */
+typedef struct sorter {
     const int32_t *ids;
     int64_t n, top, vocabulary; /* rows [top, top + SORT_ROWS) of the table */
-    int *next, *scratch;        /* shared: [SORT_ROWS], [warps] */
-    int *found_row, *found_at;  /* shared: [SORT_THREADS] each */
-} finder;
+} sorter;
 
-/* Positions of lower rows are counted on the way. */
-__device__ __forceinline__ int64_t find_positions(const finder &f, int32_t *order) {
-    int64_t lower = 0;
-    for (int64_t begin = 0; begin < f.n; begin += SORT_THREADS) {
-        const int64_t at = begin + threadIdx.x;
-        const int64_t id = at < f.n ? f.ids[at] : -1;
-        const int64_t row = id - f.top;
-        const bool mine = id < f.vocabulary && row >= 0 && row < SORT_ROWS;
-        lower += id >= 0 && row < 0;
-        if (__syncthreads_or(mine) == 0)
-            continue;
-        const places p = count_flags(mine, f.scratch);
-        if (mine) {
-            f.found_row[p.before] = (int)row;
-            f.found_at[p.before] = (int)at;
-        }
-        __syncthreads();
-        const int k = (int)threadIdx.x;
-        if (k < p.all) {
-            /* Among those found here, the k-th is the rank-th of its row, and maybe the last. */
-            int rank = 0, same = 0;
-            for (int i = 0; i < p.all; i++) {
-                const bool equal = f.found_row[i] == f.found_row[k];
-                rank += equal && i < k;
-                same += equal;
-            }
-            const int place = f.next[f.found_row[k]] + rank;
-            if (order != nullptr)
-                order[place] = f.found_at[k];
-            f.found_at[k] = rank + 1 == same ? place + 1 : -1;
-        }
-        __syncthreads();
-        if (k < p.all && f.found_at[k] >= 0)
-            f.next[f.found_row[k]] = f.found_at[k];
-    }
-    __syncthreads();
-    return lower;
+/* The row of the block that position `at` has, or -1; `lower`: whether an earlier block has it. */
+__device__ __forceinline__ int row_at(const sorter &s, int64_t at, bool *lower) {
+    const int64_t id = at < s.n ? s.ids[at] : -1, row = id - s.top;
+    *lower = id >= 0 && row < 0;
+    return id < s.vocabulary && row >= 0 && row < SORT_ROWS ? (int)row : -1;
 }
 
-/* ids [N] -> start [V + 1] and order [N]: the positions of row v are order[start[v], start[v + 1]),
- * ascending. A block passes over all ids for SORT_ROWS rows, twice: it counts, then it puts. */
+/* How many positions each row has, next [SORT_ROWS]; and how many earlier blocks have. */
+__device__ __forceinline__ int count_positions(const sorter &s, int *next, int *scratch) {
+    int lower = 0;
+    for (int64_t at = threadIdx.x; at < s.n; at += SORT_THREADS) {
+        bool is_lower;
+        const int row = row_at(s, at, &is_lower);
+        lower += is_lower;
+        if (row >= 0)
+            atomicAdd(&next[row], 1);
+    }
+    return rp_cuda_reduce_row(lower, rp_cuda_sum(), scratch); /* a barrier is in it */
+}
+
+/* `part`: by warp and row how many positions there are, then where the first of them goes. */
+__device__ __forceinline__ void put_positions(const sorter &s, int *next, int (*part)[SORT_ROWS],
+                                              int32_t *order) {
+    const int k = (int)threadIdx.x, lane = k % WARP, warp = k / WARP;
+    for (int64_t begin = 0; begin < s.n; begin += SORT_THREADS) {
+        bool is_lower;
+        const int row = row_at(s, begin + k, &is_lower);
+        if (__syncthreads_or(row >= 0) == 0) /* behind it nobody reads `part` any more */
+            continue;
+        for (int i = k; i < SORT_WARPS * SORT_ROWS; i += SORT_THREADS)
+            part[i / SORT_ROWS][i % SORT_ROWS] = 0;
+        __syncthreads();
+        const unsigned same = __match_any_sync(0xffffffffu, row);
+        const int rank = __popc(same & ((1u << lane) - 1u));
+        if (row >= 0 && rank == 0)
+            part[warp][row] = __popc(same);
+        __syncthreads();
+        if (k < SORT_ROWS) {
+            int place = next[k];
+#pragma unroll 8
+            for (int w = 0; w < SORT_WARPS; w++) {
+                const int count = part[w][k];
+                part[w][k] = place;
+                place += count;
+            }
+            next[k] = place;
+        }
+        __syncthreads();
+        if (row >= 0)
+            order[part[warp][row] + rank] = (int32_t)(begin + k);
+    }
+}
+
 __global__ void __launch_bounds__(SORT_THREADS)
     sort_positions(const int32_t *__restrict__ ids, int32_t *__restrict__ start,
                    int32_t *__restrict__ order, int64_t n, int64_t vocabulary) {
     __shared__ int next[SORT_ROWS], begins[SORT_ROWS], scratch[WARP];
-    __shared__ int found_row[SORT_THREADS], found_at[SORT_THREADS];
+    __shared__ int part[SORT_WARPS][SORT_ROWS];
     const int k = (int)threadIdx.x;
-    const finder f = {
-        ids, n, (int64_t)blockIdx.x * SORT_ROWS, vocabulary, next, scratch, found_row, found_at};
+    const sorter s = {ids, n, (int64_t)blockIdx.x * SORT_ROWS, vocabulary};
     if (k < SORT_ROWS)
         next[k] = 0;
     __syncthreads();
-    int lower = (int)find_positions(f, nullptr);
-    lower = rp_cuda_reduce_row(lower, rp_cuda_sum(), scratch);
+    const int lower = count_positions(s, next, scratch);
     if (k < SORT_ROWS) {
         int begin = lower;
         for (int r = 0; r < k; r++)
             begin += next[r];
         begins[k] = begin;
-        if (f.top + k < vocabulary)
-            start[f.top + k] = begin;
-        if (f.top + k == vocabulary - 1)
+        if (s.top + k < vocabulary)
+            start[s.top + k] = begin;
+        if (s.top + k == vocabulary - 1)
             start[vocabulary] = begin + next[k];
     }
     __syncthreads();
     if (k < SORT_ROWS)
         next[k] = begins[k];
     __syncthreads();
-    find_positions(f, order);
+    put_positions(s, next, part, order);
 }
 
 /* ---- Backward: sums -------------------------------------------------------------------------- */

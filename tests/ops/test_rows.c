@@ -27,6 +27,7 @@ static void test_embedding(void) {
         ROW("embedding 9x63", 9, OPS_F32(9, 63), OPS_I32(2, 2, 3)),
         ROW("embedding 3x65, many equal ids", 3, OPS_F32(3, 65), OPS_I32(70)),
         ROW("embedding 50x130, threads", 50, OPS_F32(50, 130), OPS_I32(9, 33)),
+        ROW("embedding 600x8, more ids than threads", 600, OPS_F32(600, 8), OPS_I32(2500)),
         ROW("embedding without ids", 4, OPS_F32(4, 3), OPS_I32(0)),
         ROW("embedding of width 0", 4, OPS_F32(4, 0), OPS_I32(3)),
     };
@@ -66,7 +67,7 @@ static void test_embedding_ids_outside_give_nan_and_no_gradient(void) {
 
 /* 1 + 1e8 - 1e8 is 0 in this order and 1 in others. */
 static void in_order(const rp_kernel *kernels, const char *set, void *user) {
-    enum { C = 300, N = 3 * 64 };
+    enum { C = 300, N = 3 * 450 }; /* more than a block of a device sorts at once */
     static float dy[N * C], dtable[2 * C];
     static int32_t ids[N];
     const rp_tensor_info in[] = {OPS_I32(N), OPS_F32(N, C)};
