@@ -8,8 +8,9 @@
 #include "executor.h"
 
 /* Samples of a median; nanoseconds that one sample should take at least, so that the clock and the
- * start of a team of threads do not count; runs that are taken for it at most. */
-enum { SAMPLES = 5, SAMPLE_NS = 100000, MOST_RUNS = 64 };
+ * start of a team of threads do not count, or, of a device, the way to it and back, which is some
+ * ten microseconds; runs that are taken for it at most. */
+enum { SAMPLES = 5, SAMPLE_NS = 100000, DEVICE_SAMPLE_NS = 2000000, MOST_RUNS = 64 };
 /* A byte of which floats consist: 0.0115 in f32 and in bf16, nothing that is slow to compute. */
 enum { FLOAT_BYTE = 0x3c };
 
@@ -129,28 +130,47 @@ static rp_status make_room(bench *b, rp_op op, uint64_t added) {
     }
     b->launch.workspace = workspace > 0 ? take(b, workspace) : NULL;
     b->launch.step = &b->step;
-    if (b->backend->step_bytes > 0) {
-        void *step = take(b, b->backend->step_bytes);
+    void *step = b->backend->step_bytes > 0 ? take(b, b->backend->step_bytes) : NULL;
+    status = b->backend->fill(b->queue, b->block, 0, b->used);
+    if (status == RP_OK && step != NULL)
         status = b->backend->write_step(b->queue, step, &b->step);
+    if (step != NULL)
         b->launch.step = step;
-    }
-    if (status == RP_OK)
-        status = b->backend->fill(b->queue, b->block, 0, b->used);
     b->launch.in = (const void *const *)b->places;
     b->launch.out = out;
     b->launch.accumulate = added != 0 ? (const void *const *)sum : NULL;
     return status == RP_OK ? fill_inputs(b, op) : status;
 }
 
-static rp_status run(const bench *b, int64_t runs, int64_t *each_ns) {
-    const int64_t begin = rp_monotonic_ns();
+static rp_status call(const bench *b, int64_t runs) {
     rp_status status = RP_OK;
     for (int64_t i = 0; i < runs && status == RP_OK; i++)
         status = b->kernel(&b->launch);
+    return status;
+}
+
+/* `recording`: of the runs, or NULL. */
+static rp_status run(const bench *b, void *recording, int64_t runs, int64_t *each_ns) {
+    const int64_t begin = rp_monotonic_ns();
+    rp_status status = recording != NULL ? b->backend->replay(b->queue, recording) : call(b, runs);
     if (status == RP_OK)
         status = rp_backend_finish(b->backend, b->queue);
     *each_ns = (rp_monotonic_ns() - begin) / runs;
     return status;
+}
+
+/* Steps of a device are replayed recordings, in which small kernels follow each other faster than a
+ * host can launch them. */
+static rp_status record_runs(const bench *b, int64_t runs, void **recording) {
+    *recording = NULL;
+    if (b->backend->record_begin == NULL)
+        return RP_OK;
+    rp_status status = b->backend->record_begin(b->queue);
+    if (status != RP_OK)
+        return status;
+    status = call(b, runs);
+    const rp_status ended = b->backend->record_end(b->queue, recording);
+    return status != RP_OK ? status : ended;
 }
 
 static int compare(const void *a, const void *b) {
@@ -160,12 +180,19 @@ static int compare(const void *a, const void *b) {
 
 static rp_status time_kernel(const bench *b, int64_t *median_ns) {
     int64_t times[SAMPLES] = {0}, warm = 0;
-    rp_status status = run(b, 1, &warm);
+    rp_status status = run(b, NULL, 1, &warm);
     if (status == RP_OK)
-        status = run(b, 1, &warm);
-    const int64_t wanted = warm > 0 ? SAMPLE_NS / warm + 1 : MOST_RUNS;
+        status = run(b, NULL, 1, &warm);
+    const int64_t least = b->backend->host_readable ? SAMPLE_NS : DEVICE_SAMPLE_NS;
+    const int64_t wanted = warm > 0 ? least / warm + 1 : MOST_RUNS;
+    const int64_t runs = wanted < MOST_RUNS ? wanted : MOST_RUNS;
+    void *recording = NULL;
+    if (status == RP_OK)
+        status = record_runs(b, runs, &recording);
     for (int i = 0; i < SAMPLES && status == RP_OK; i++)
-        status = run(b, wanted < MOST_RUNS ? wanted : MOST_RUNS, &times[i]);
+        status = run(b, recording, runs, &times[i]);
+    if (recording != NULL)
+        b->backend->discard(recording);
     qsort(times, SAMPLES, sizeof times[0], compare);
     *median_ns = times[SAMPLES / 2];
     return status;
