@@ -85,7 +85,8 @@ static rp_status check_replay(rp_executor *executor, const rp_bound *bound) {
 const char *rp_executor_words(const rp_executor *executor, rp_status status) {
     const rp_backend *backend = executor->backend;
     const bool asked =
-        backend->words != NULL && (status == RP_DEVICE_ERROR || status == RP_OUT_OF_MEMORY);
+        backend->words != NULL &&
+        (status == RP_DEVICE_ERROR || status == RP_OUT_OF_MEMORY || status == RP_UNSUPPORTED);
     const char *words = asked ? backend->words(executor->queue) : NULL;
     return words != NULL ? words : rp_status_text(status);
 }

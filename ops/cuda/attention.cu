@@ -145,7 +145,7 @@ template <typename T, int D> cudaError_t launch_forward(const rp_launch *launch)
 extern "C" rp_status rp_cuda_attention_own(const rp_launch *launch) {
     const rp_tensor_info *q = &launch->call.in[0];
     const int64_t size = rp_attention_size_of_q(launch->call.params, q);
-    RP_TRY(rp_cuda_attention_check(launch->queue->context, "attention", q->dtype, size));
+    RP_TRY(rp_cuda_attention_check(launch->queue, "attention", q->dtype, size));
 #define FORWARD(D)                                                                                 \
     (q->dtype == RP_BF16 ? launch_forward<__nv_bfloat16, D>(launch)                                \
                          : launch_forward<float, D>(launch))

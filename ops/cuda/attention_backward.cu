@@ -333,7 +333,7 @@ template <typename T, int D> cudaError_t launch_backward(const rp_launch *launch
 extern "C" rp_status rp_cuda_attention_backward_own(const rp_launch *launch) {
     const rp_tensor_info *q = &launch->call.in[0];
     const int64_t size = rp_attention_size_of_q(launch->call.params, q);
-    RP_TRY(rp_cuda_attention_check(launch->queue->context, "attention_backward", q->dtype, size));
+    RP_TRY(rp_cuda_attention_check(launch->queue, "attention_backward", q->dtype, size));
 #define BACKWARD(D)                                                                                \
     (q->dtype == RP_BF16 ? launch_backward<__nv_bfloat16, D>(launch)                               \
                          : launch_backward<float, D>(launch))

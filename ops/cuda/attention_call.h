@@ -56,15 +56,15 @@ static inline rp_cuda_attention_job rp_cuda_attention_make(const rp_launch *laun
 }
 
 /* RP_UNSUPPORTED: types or sizes that there is no kernel for. */
-static inline rp_status rp_cuda_attention_check(rp_context *context, const char *op, rp_dtype dtype,
+static inline rp_status rp_cuda_attention_check(rp_queue *queue, const char *op, rp_dtype dtype,
                                                 int64_t size) {
     if (dtype != RP_F32 && dtype != RP_BF16)
-        return rp_fail(context, RP_UNSUPPORTED, "%s: %s has no CUDA kernel", op,
-                       rp_dtype_name(dtype));
+        return rp_cuda_fail(queue, RP_UNSUPPORTED, "%s: %s has no CUDA kernel", op,
+                            rp_dtype_name(dtype));
     if (size > RP_CUDA_HEAD_SIZE)
-        return rp_fail(context, RP_UNSUPPORTED,
-                       "%s: heads of %lld elements, CUDA's kernels take up to %d", op,
-                       (long long)size, RP_CUDA_HEAD_SIZE);
+        return rp_cuda_fail(queue, RP_UNSUPPORTED,
+                            "%s: heads of %lld elements, CUDA's kernels take up to %d", op,
+                            (long long)size, RP_CUDA_HEAD_SIZE);
     return RP_OK;
 }
 

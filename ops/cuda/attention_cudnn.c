@@ -13,7 +13,7 @@ typedef struct known_plan {
 } known_plan;
 
 struct rp_cuda_attention_plans {
-    cudnnHandle_t handle;
+    cudnnHandle_t handle; /* NULL: cuDNN does not begin, and has no plans */
     known_plan *plans;
     size_t count, capacity;
 };
@@ -44,9 +44,9 @@ static rp_cudnn_shape shape_of(const rp_op_call *call, const rp_attention_layout
     };
 }
 
-static rp_status fail(const rp_queue *queue, const char *what, cudnnStatus_t status) {
-    return rp_fail(
-        queue->context, status == CUDNN_STATUS_ALLOC_FAILED ? RP_OUT_OF_MEMORY : RP_DEVICE_ERROR,
+static rp_status fail(rp_queue *queue, const char *what, cudnnStatus_t status) {
+    return rp_cuda_fail(
+        queue, status == CUDNN_STATUS_ALLOC_FAILED ? RP_OUT_OF_MEMORY : RP_DEVICE_ERROR,
         "attention: %s: cuDNN gave status %d, %s", what, (int)status, cudnnGetErrorString(status));
 }
 
@@ -54,15 +54,16 @@ static rp_status open_plans(rp_queue *queue) {
     struct rp_cuda_attention_plans *known = rp_alloc(queue->context, 1, sizeof *known);
     if (known == NULL)
         return rp_fail_memory(queue->context, "plans of attention");
-    cudnnStatus_t status = cudnnCreate(&known->handle);
-    if (status == CUDNN_STATUS_SUCCESS) {
-        status = cudnnSetStream(known->handle, queue->stream);
-        if (status != CUDNN_STATUS_SUCCESS)
-            cudnnDestroy(known->handle);
-    }
-    if (status != CUDNN_STATUS_SUCCESS) {
+    const cudnnStatus_t status = cudnnCreate(&known->handle);
+    if (status == CUDNN_STATUS_ALLOC_FAILED) {
         rp_free(queue->context, known);
         return fail(queue, "a handle", status);
+    }
+    if (status != CUDNN_STATUS_SUCCESS) {
+        known->handle = NULL;
+    } else if (cudnnSetStream(known->handle, queue->stream) != CUDNN_STATUS_SUCCESS) {
+        cudnnDestroy(known->handle);
+        known->handle = NULL;
     }
     queue->attention_plans = known;
     return RP_OK;
@@ -82,9 +83,11 @@ static rp_status find_plan(rp_queue *queue, const rp_cudnn_shape *shape, int64_t
                     sizeof *known->plans))
         return rp_fail_memory(queue->context, "plans of attention");
     known_plan next = {.shape = *shape};
-    const rp_status status =
-        rp_cudnn_plan_make(queue->context, known->handle, NULL, shape, scratch, &next.plan);
-    if (status != RP_OK && status != RP_UNSUPPORTED)
+    rp_status status = RP_OK;
+    if (known->handle != NULL)
+        status =
+            rp_cudnn_plan_make(queue->context, known->handle, NULL, shape, scratch, &next.plan);
+    if (status == RP_OUT_OF_MEMORY)
         return status;
     known->plans[known->count++] = next;
     *found = next.plan;
@@ -121,7 +124,8 @@ void rp_cuda_attention_unprepare(rp_queue *queue) {
         return;
     for (size_t i = 0; i < known->count; i++)
         rp_cudnn_plan_destroy(queue->context, known->plans[i].plan);
-    cudnnDestroy(known->handle);
+    if (known->handle != NULL)
+        cudnnDestroy(known->handle);
     rp_free(queue->context, known->plans);
     rp_free(queue->context, known);
     queue->attention_plans = NULL;
@@ -143,7 +147,7 @@ static void bind(binding *b, int64_t number, const void *address) {
     b->addresses[b->count++] = (void *)address;
 }
 
-static rp_status execute(const rp_queue *queue, const rp_cudnn_plan *plan, const binding *b,
+static rp_status execute(rp_queue *queue, const rp_cudnn_plan *plan, const binding *b,
                          void *scratch) {
     cudnnBackendDescriptor_t pack = NULL;
     cudnnStatus_t status =

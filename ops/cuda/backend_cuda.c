@@ -1,5 +1,6 @@
 /* The CUDA backend: one stream an executor, one block of device memory, recordings as CUDA graphs.
  * Nothing here waits but what must: reading, writing, finishing. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #ifdef RP_CUDA_NVTX
@@ -29,6 +30,18 @@ rp_status rp_cuda_status(rp_queue *queue, cudaError_t error, const char *what) {
     }
     /* An error that is not of the device itself would be found by the next caller that asks. */
     (void)cudaGetLastError();
+    return rp_fail(queue->context, status, "cuda: %s", queue->words);
+}
+
+/* What is not supported is no failure of the queue. */
+rp_status rp_cuda_fail(rp_queue *queue, rp_status status, const char *format, ...) {
+    if (queue->failure == RP_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(queue->words, sizeof queue->words, format, arguments);
+        va_end(arguments);
+        queue->failure = status == RP_UNSUPPORTED ? RP_OK : status;
+    }
     return rp_fail(queue->context, status, "cuda: %s", queue->words);
 }
 

@@ -2,9 +2,9 @@
 #include "kernel.h"
 
 static rp_status refuse(const rp_launch *launch) {
-    return rp_fail(launch->queue->context, RP_UNSUPPORTED,
-                   "%s: the ops of a caller run on the CPU only",
-                   launch->call.params->custom.op->name);
+    return rp_cuda_fail(launch->queue, RP_UNSUPPORTED,
+                        "%s: the ops of a caller run on the CPU only",
+                        launch->call.params->custom.op->name);
 }
 
 rp_status rp_cuda_custom(const rp_launch *launch) {

@@ -175,15 +175,16 @@ static cublasStatus_t choose(const rp_queue *queue, product_plan *plan) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-static rp_status fail(const rp_queue *queue, const rp_cuda_product *p, cublasStatus_t status) {
+static rp_status fail(rp_queue *queue, const rp_cuda_product *p, cublasStatus_t status) {
     const rp_status what = status == CUBLAS_STATUS_ALLOC_FAILED    ? RP_OUT_OF_MEMORY
                            : status == CUBLAS_STATUS_NOT_SUPPORTED ? RP_UNSUPPORTED
                                                                    : RP_DEVICE_ERROR;
-    return rp_fail(queue->context, what,
-                   "cuBLASLt gave status %d for a product [%lld, %lld] x [%lld, %lld] of %s to %s, "
-                   "%lld times",
-                   (int)status, (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n,
-                   rp_dtype_name(p->in), rp_dtype_name(p->out), (long long)p->batch);
+    return rp_cuda_fail(queue, what,
+                        "cuBLASLt gave %s for a product [%lld, %lld] x [%lld, %lld] of %s to %s, "
+                        "%lld times",
+                        cublasLtGetStatusName(status), (long long)p->m, (long long)p->k,
+                        (long long)p->k, (long long)p->n, rp_dtype_name(p->in),
+                        rp_dtype_name(p->out), (long long)p->batch);
 }
 
 static cublasStatus_t make_plan(const rp_queue *queue, product_plan *plan, bool bias_epilogue) {
@@ -199,15 +200,15 @@ static cublasStatus_t make_plan(const rp_queue *queue, product_plan *plan, bool 
     return status;
 }
 
-static rp_status check_product(const rp_queue *queue, const rp_cuda_product *p) {
+static rp_status check_product(rp_queue *queue, const rp_cuda_product *p) {
     const bool in = p->in == RP_F32 || p->in == RP_BF16;
     if (!in || (p->out != p->in && p->out != RP_F32))
-        return rp_fail(queue->context, RP_UNSUPPORTED, "a product of %s to %s has no CUDA kernel",
-                       rp_dtype_name(p->in), rp_dtype_name(p->out));
+        return rp_cuda_fail(queue, RP_UNSUPPORTED, "a product of %s to %s has no CUDA kernel",
+                            rp_dtype_name(p->in), rp_dtype_name(p->out));
     if (p->batch > INT32_MAX)
-        return rp_fail(queue->context, RP_UNSUPPORTED,
-                       "cuBLASLt makes up to %d products at a time, not %lld", INT32_MAX,
-                       (long long)p->batch);
+        return rp_cuda_fail(queue, RP_UNSUPPORTED,
+                            "cuBLASLt makes up to %d products at a time, not %lld", INT32_MAX,
+                            (long long)p->batch);
     return RP_OK;
 }
 
@@ -230,7 +231,8 @@ static rp_status find_plan(rp_queue *queue, const rp_cuda_product *p, bool align
     cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
     if (p->bias && aligned) /* nothing can be asked of a bias that lies anywhere */
         status = make_plan(queue, &plan, true);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+    /* Whatever a version of the library has against an epilogue, it can be done without. */
+    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_ALLOC_FAILED)
         status = make_plan(queue, &plan, false);
     if (status != CUBLAS_STATUS_SUCCESS)
         return fail(queue, p, status);
@@ -257,7 +259,10 @@ static rp_status prepare(rp_queue *queue, const rp_cuda_product *p) {
         return RP_OK;
     RP_TRY(find_plan(queue, p, true, &plan));
     const rp_status status = find_plan(queue, p, false, &plan);
-    return status == RP_UNSUPPORTED ? RP_OK : status; /* a run that needs it will say so */
+    if (status != RP_UNSUPPORTED)
+        return status;
+    queue->words[0] = 0; /* a run that needs it will say so */
+    return RP_OK;
 }
 
 rp_status rp_cuda_prepare_linear(rp_queue *queue, const rp_op_call *call) {

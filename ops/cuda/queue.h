@@ -30,6 +30,10 @@ struct rp_queue {
  * CUDA's words and what it was about. */
 rp_status rp_cuda_status(rp_queue *queue, cudaError_t error, const char *what);
 
+/* The same for what a library or a kernel's function found: the status with its words. */
+rp_status rp_cuda_fail(rp_queue *queue, rp_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* What a kernel's function ends with. */
 static inline rp_status rp_cuda_launched(const rp_launch *launch) {
     const cudaError_t error = cudaGetLastError();
