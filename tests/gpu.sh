@@ -1,20 +1,20 @@
 #!/bin/bash
 # Everything that a GPU can show, in one command and without a network: what is there, a build for this GPU alone, the
 # test program on the device, compute-sanitizer on small cases, the benchmark. Under nine minutes.
-#   tests/gpu.sh [--packages FOLDER] [--out FOLDER] [--peers FOLDER] [--seconds N] [--build FOLDER]
+#   tests/gpu.sh [--packages FOLDER] [--out FOLDER] [--seconds N] [--build FOLDER] [--small]
 # FOLDER of packages: Debian packages (*.deb) of what the machine lacks, unpacked into the build folder, never over /.
-# Peers: a folder with torch_gpt.py, the same model in PyTorch; run where torch is installed.
+# --small: tiny models, to try this script itself where REPRISE_CUDA_LIBRARY names the emulated library.
 # Writes gpu.json, gpu.txt and gpu.log to --out. Returns 0 only if a device was there and every test passed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-packages= out=gpu-out peers=shared/peers limit=525 build=build-gpu
+packages= out=gpu-out limit=525 build=build-gpu small=0
 while [ $# -gt 0 ]; do
   case $1 in
   --packages) packages=$2 && shift 2 ;;
   --out) out=$2 && shift 2 ;;
-  --peers) peers=$2 && shift 2 ;;
   --seconds) limit=$2 && shift 2 ;;
   --build) build=$2 && shift 2 ;;
+  --small) small=1 && shift ;;
   *) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 2 ;;
   esac
 done
@@ -49,7 +49,7 @@ done
 nvcc --version | tail -2
 python3 -c 'import torch; print("torch", torch.__version__, "cuda", torch.version.cuda, torch.cuda.is_available())' || true
 ls -d /usr/local/cuda*/ 2>/dev/null
-within 20 find / -xdev \( -name 'cudnn.h' -o -name 'libcudnn.so*' -o -name 'libcublasLt.so*' -o -name 'cublasLt.h' -o -name cblas.h \
+within 10 find / -xdev \( -name 'cudnn.h' -o -name 'libcudnn.so*' -o -name 'libcublasLt.so*' -o -name 'cublasLt.h' -o -name cblas.h \
   -o -name 'libcuda.so.1' -o -name uthash.h -o -name jansson.h \) -not -path '/proc/*' 2>/dev/null | sort | head -60
 
 if [ -n "$packages" ]; then
@@ -68,10 +68,16 @@ note "build"
 sites=$(python3 -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' 2>/dev/null || true)
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
 jobs=$(nproc)
+# cuDNN loads its parts and NVRTC by their names: from where they lie, behind what the loader finds anyway.
+for folder in /usr/local/cuda/lib64 ${sites:+"$sites"/nvidia/*/lib}; do
+  [ -d "$folder" ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+done
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 if ! within 60 cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DREPRISE_CUDA=ON -DREPRISE_EMULATOR=OFF \
   -DCMAKE_CUDA_ARCHITECTURES="${architecture:-90}-real" -DREPRISE_SITE_PACKAGES="$sites"; then
   check build failed "it does not configure"
-elif ! within 240 cmake --build "$build" -j "$jobs" --target reprise_cuda test_cuda train_gpt >"$build/build.log" 2>&1; then
+elif ! within 240 cmake --build "$build" -j "$jobs" --target reprise_cuda test_cuda test_cudnn_plans train_gpt \
+  >"$build/build.log" 2>&1; then
   grep -vE '^\[[0-9]+/[0-9]+\] ' "$build/build.log" | tail -60
   check build failed "it does not build"
 else
@@ -97,66 +103,89 @@ device_tests() { # limit of seconds, suites
 }
 # JSON of one run of train_gpt under a name.
 gpt() { # seconds name flags...
-  local most=$1 name=$2 status
+  local most=$1 name=$2 begin=$SECONDS status
   shift 2
   within "$most" "$train" --backend cuda --quiet --json "$results/$name.json" "$@" 2>"$results/$name.err"
   status=$?
-  [ $status = 0 ] || note "$name: status $status $(tail -1 "$results/$name.err")"
+  if [ $status = 0 ]; then note "$name: $((SECONDS - begin)) s"; else check "run $name" failed "status $status $(tail -1 "$results/$name.err")"; fi
   return $status
 }
 
 if [ -x "$device" ]; then
+  # Which plans the cuDNN of this machine has, by the processor alone: a shape without one is served by our own kernel.
+  (within 200 "$build/tests/cuda/test_cudnn_plans" "sm_${architecture:-90}" >"$results/plans.log" 2>&1
+    echo $? >"$results/plans.status") &
+  plans=$!
   note "on the device"
-  (cd "$build/tests/cuda" && device_tests 60 promises elementwise shape sums rows update dropout math products attention)
-  if command -v compute-sanitizer >/dev/null && [ "$(left)" -gt 200 ]; then
-    note "compute-sanitizer"
-    for tool in memcheck racecheck initcheck; do
-      for filter in update/ promises/test_a_recorded_step_is_the_step; do
-        within 30 compute-sanitizer --tool $tool --error-exitcode 9 "$device" $filter >"$results/sanitizer.log" 2>&1
-        status=$?
-        grep -E '=========' "$results/sanitizer.log" | head -12
-        case $status in
-        0) check "$tool $filter" ok "" ;;
-        124 | 137) check "$tool $filter" skipped "not done in time" ;;
-        *) check "$tool $filter" failed "status $status" ;;
-        esac
-      done
-    done
-  else
-    check compute-sanitizer skipped "not there, or no time"
-  fi
+  (cd "$build/tests/cuda" && device_tests 90 promises attention products elementwise rows sums shape update dropout math)
+  wait $plans
+  status=$(cat "$results/plans.status")
+  [ "$status" = 0 ] || head -40 "$results/plans.log"
+  case $status in
+  0) check "cuDNN plans" ok "$(tail -1 "$results/plans.log")" ;;
+  77 | 124) check "cuDNN plans" skipped "$(tail -1 "$results/plans.log")" ;;
+  *) check "cuDNN plans" failed "$(tail -1 "$results/plans.log")" ;;
+  esac
 fi
 
 if [ -x "$train" ]; then
   note "benchmark"
-  small="--layers 12 --dim 768 --heads 12 --seq 1024 --vocab 50304 --steps 8 --batch 64"
-  dtype=bf16
-  "$train" --backend null --layers 1 --dim 16 --heads 2 --seq 8 --batch 1 --steps 1 --quiet --dtype bf16 || dtype=f32
+  shape="12 768 12 1024 50304" batch=64 large="--layers 48 --dim 1600 --heads 25 --seq 1024 --vocab 50304 --batch 16"
+  [ $small = 0 ] || shape="2 32 2 32 128" batch=2 large="--layers 3 --dim 32 --heads 2 --seq 32 --vocab 128 --batch 1"
+  read -r layers dim heads seq vocab <<<"$shape"
+  flags="--layers $layers --dim $dim --heads $heads --seq $seq --vocab $vocab --batch $batch --steps 8"
+  python3 -c 'import sys; sys.path.insert(0, "tests/bench"); import speed; open(sys.argv[1], "wb").write(speed.synthetic(int(sys.argv[2])))' \
+    "$results/data.bin" "$vocab"
+  ours="$flags --dtype bf16 --data $results/data.bin"
   within 40 "$train" --backend cuda --quiet --layers 1 --dim 64 --heads 2 --seq 32 --batch 1 --steps 1 \
     --measure-device "$results/device.json"
-  gpt 90 keep $small --dtype $dtype --measure-costs "$results/costs.json"
-  gpt 60 none $small --dtype $dtype # without measured costs: the plan of every machine
-  if [ -f "$results/keep.json" ]; then
-    peak=$(python3 -c 'import json, sys; m = json.load(open(sys.argv[1]))["memory"]; print(m["keep_all_peak_bytes"], m["min_feasible_bytes"])' \
-      "$results/keep.json")
-    read -r most least <<<"$peak"
-    for i in 0 1 2 3 4 5 6 7 8 9; do
-      [ "$(left)" -gt 60 ] || break
-      gpt 60 "frontier$i" $small --dtype $dtype --costs "$results/costs.json" --budget $((most - (most - least) * i / 9))
+  # shellcheck disable=SC2086
+  gpt 120 keep $ours --measure-costs "$results/costs.json" --save-init "$results/init.safetensors"
+  # shellcheck disable=SC2086
+  python3 tests/gpu_table.py budgets "$results" $shape >"$results/budgets"
+  while read -r name budget; do
+    [ "$(left)" -gt 60 ] || break
+    # shellcheck disable=SC2086
+    gpt 60 "$name" $ours --costs "$results/costs.json" --budget "$budget" </dev/null
+  done <"$results/budgets"
+  # shellcheck disable=SC2086
+  [ "$(left)" -gt 100 ] && gpt 120 large $large --steps 5 --dtype bf16
+  if python3 -c 'import torch' 2>/dev/null; then
+    for mode in none every:1 compile; do
+      [ "$(left)" -gt 50 ] || break
+      # shellcheck disable=SC2086
+      within 100 env -u LD_LIBRARY_PATH python3 tests/bench/torch_gpt2.py --device cuda --dtype bf16 $flags --threads "$jobs" --mode $mode \
+        --load "$results/init.safetensors" --data "$results/data.bin" --json "$results/torch-${mode//:/-}.json" \
+        >"$results/torch.log" 2>&1 || note "torch $mode: status $? $(tail -3 "$results/torch.log")"
     done
   fi
-  if [ -f "$peers/torch_gpt.py" ] && python3 -c 'import torch' 2>/dev/null; then
-    for mode in none every:1 none+compile; do
-      [ "$(left)" -gt 60 ] || break
-      within 90 python3 "$peers/torch_gpt.py" --backend cuda --dtype $dtype --layers 12 --dim 768 --heads 12 --seq 1024 --vocab 50304 \
-        --steps 8 --batch 64 --mode $mode --json "$results/torch-${mode//[:+]/-}.json" || note "torch $mode: status $?"
-    done
-  fi
-  [ "$(left)" -gt 90 ] && gpt 120 large --layers 48 --dim 1600 --heads 25 --seq 1024 --vocab 50304 --batch 16 --steps 4 --dtype $dtype
+  # Without measured costs: the plan of every machine.
+  # shellcheck disable=SC2086
+  [ "$(left)" -gt 40 ] && gpt 40 model $ours
+fi
+
+if [ -x "$device" ] && command -v compute-sanitizer >/dev/null; then
+  note "compute-sanitizer"
+  for run in memcheck:update/ racecheck:rows/test_layernorm memcheck:promises/test_a_recorded_step_is_the_step initcheck:update/ \
+    racecheck:sums/ memcheck:attention/test_attention_packed; do
+    tool=${run%%:*} filter=${run#*:}
+    [ "$(left)" -gt 15 ] || break
+    within 30 compute-sanitizer --tool "$tool" --error-exitcode 9 "$device" "$filter" >"$results/sanitizer.log" 2>&1
+    status=$?
+    grep -E '=========' "$results/sanitizer.log" | head -12
+    case $status in
+    0) check "$tool $filter" ok "" ;;
+    124 | 137) check "$tool $filter" skipped "not done in time" ;;
+    *) check "$tool $filter" failed "status $status" ;;
+    esac
+  done
+else
+  check compute-sanitizer skipped "not there"
 fi
 
 note "result"
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,power.limit --format=csv,noheader >"$results/gpu.csv" 2>/dev/null
 python3 tests/gpu_table.py "$results" "$out" || exit 1
+[ -s "$results/keep.json" ] || exit 1
 [ -f "$results/checks.tsv" ] && grep -q '^test_cuda' "$results/checks.tsv" &&
   ! grep -qE $'\tfailed\t|^test_cuda.*\tskipped\t' "$results/checks.tsv"

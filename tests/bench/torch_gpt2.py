@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""GPT-2 training steps in PyTorch, for speed.py: the same weights, data and optimizer as train_gpt.
+"""GPT-2 training steps in PyTorch, for speed.py and gpu.sh: the same weights, data and optimizer as train_gpt.
 
     torch_gpt2.py --load INIT.safetensors --data FILE --layers N --dim N --heads N --seq N --batch N --vocab N
                   --steps N --threads N --mode none|compile|every:1|sac|budget:F [--peak]
+                  [--device cpu|cuda] [--dtype f32|bf16] [--json FILE]
 
-Prints one JSON object: the median and the fastest step (the first two left out), losses, and with --peak the bytes
-at the peak of a further step. Needs torch 2.4 or newer.
+Prints one JSON object: the median and the fastest step (the first two left out), losses, and with --peak (cuda: always)
+the bytes at the peak of a step. bf16: parameters, activations and gradients; masters and moments are f32. --json writes
+the object in train_gpt's fields. Needs torch 2.4 or newer.
 """
 import argparse
 import json
@@ -23,6 +25,9 @@ def options():
     parser.add_argument("--data", required=True)
     parser.add_argument("--mode", default="none")
     parser.add_argument("--peak", action="store_true")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"))
+    parser.add_argument("--json")
     return parser.parse_args()
 
 
@@ -82,7 +87,8 @@ def sac_context():
     """torchtitan's policy: keep fused attention and every second matrix product."""
     aten, count = torch.ops.aten, {False: 0, True: 0}
     products = (aten.mm.default, aten.addmm.default)
-    kept = (aten._scaled_dot_product_flash_attention_for_cpu.default,)
+    kept = (aten._scaled_dot_product_flash_attention_for_cpu.default, aten._scaled_dot_product_flash_attention.default,
+            aten._scaled_dot_product_cudnn_attention.default, aten._scaled_dot_product_efficient_attention.default)
 
     def policy(context, op, *_, **__):
         keep = op in kept
@@ -109,7 +115,7 @@ def make_loss(o, p):
                                     preserve_rng_state=False, **more)
         x = F.layer_norm(x, x.shape[-1:], p[PREFIX + "ln_f.weight"], p[PREFIX + "ln_f.bias"])
         logits = F.linear(x, p[PREFIX + "wte.weight"])
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
     if o.mode.startswith("budget:"):
         import torch._functorch.config as config
@@ -138,24 +144,77 @@ def allocated_peak(step):
     return peak
 
 
+class Parameters:
+    """What the model computes with, and what the optimizer updates: in f32 the same tensors, else masters in f32."""
+
+    def __init__(self, o):
+        masters = load(o.load)
+        if o.device != "cpu":
+            masters = {name: t.detach().to(o.device).requires_grad_() for name, t in masters.items()}
+        self.masters = list(masters.values())
+        self.used = masters
+        if o.dtype == "bf16":
+            self.used = {name: t.detach().bfloat16().requires_grad_() for name, t in masters.items()}
+        self.tensors = list(self.used.values())
+        self.optimizer = torch.optim.AdamW(
+            [{"params": [t for t in self.masters if t.dim() >= 2], "weight_decay": 0.1},
+             {"params": [t for t in self.masters if t.dim() < 2], "weight_decay": 0.0}], lr=3e-4, eps=1e-8, fused=True)
+
+    def clear(self):
+        for t in self.tensors:
+            t.grad = None
+
+    def update(self):
+        if self.tensors[0] is not self.masters[0]:
+            for master, t in zip(self.masters, self.tensors):
+                master.grad = t.grad.float()
+        self.optimizer.step()
+        if self.tensors[0] is self.masters[0]:
+            return
+        with torch.no_grad():
+            torch._foreach_copy_(self.tensors, self.masters)
+        for master in self.masters:
+            master.grad = None
+
+    def steady_bytes(self):
+        """Parameters, masters and moments."""
+        own = 0 if self.tensors[0] is self.masters[0] else sum(t.numel() * t.element_size() for t in self.tensors)
+        return own + 3 * sum(t.numel() * t.element_size() for t in self.masters)
+
+
+def model_flops(o, p):
+    """Of a step, as train_gpt counts: three times the products forward, causal scores by half."""
+    products = sum(t.numel() for name, t in p.used.items() if t.dim() == 2 and "wpe" not in name)
+    return 3 * o.batch * o.seq * (2 * products + 2 * o.layers * o.seq * o.dim)
+
+
+def write_json(o, p, result, peak):
+    median = result["step_ms_median"]
+    with open(o.json, "w", encoding="utf-8") as file:
+        json.dump({"program": "torch_gpt2", "version": torch.__version__, "losses": result["losses"],
+                   "model": {"tokens_per_step": o.batch * o.seq, "model_flops": model_flops(o, p)},
+                   "memory": {"peak_bytes": peak}, "plan": {"strategy": o.mode},
+                   "time": {"step_ms_median": median, "step_ms_min": result["step_ms_min"],
+                            "tokens_per_s": 1e3 * o.batch * o.seq / median}}, file)
+
+
 def main(o):
     torch.set_num_threads(o.threads)
     with open(o.data, "rb") as file:
-        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
-    parameters = load(o.load)
-    tensors = list(parameters.values())
-    optimizer = torch.optim.AdamW(
-        [{"params": [t for t in tensors if t.dim() >= 2], "weight_decay": 0.1},
-         {"params": [t for t in tensors if t.dim() < 2], "weight_decay": 0.0}], lr=3e-4, eps=1e-8, fused=True)
-    loss_of = make_loss(o, parameters)
+        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long().to(o.device)
+    parameters = Parameters(o)
+    loss_of = make_loss(o, parameters.used)
     losses, ms = [], []
 
     def step(number):
-        optimizer.zero_grad(set_to_none=True)
+        parameters.clear()
         loss = loss_of(*windows(o, data, number))
         loss.backward()
-        optimizer.step()
-        return loss.item()
+        parameters.update()
+        value = loss.item()
+        if o.device == "cuda":
+            torch.cuda.synchronize()
+        return value
 
     for number in range(o.steps):
         begin = time.perf_counter()
@@ -164,10 +223,14 @@ def main(o):
     timed = ms[2:] or ms
     result = {"program": "torch_gpt2", "version": torch.__version__, "mode": o.mode, "losses": losses,
               "step_ms_median": statistics.median(timed), "step_ms_min": min(timed)}
-    if o.peak:
-        optimizer.zero_grad(set_to_none=True)
-        steady = 3 * sum(t.numel() * t.element_size() for t in tensors)  # parameters and two moments
-        result["peak_bytes"] = steady + allocated_peak(lambda: step(o.steps))
+    peak = torch.cuda.max_memory_allocated() if o.device == "cuda" else None
+    if o.peak and o.device == "cpu":
+        parameters.clear()
+        peak = parameters.steady_bytes() + allocated_peak(lambda: step(o.steps))
+    if peak is not None:
+        result["peak_bytes"] = peak
+    if o.json:
+        write_json(o, parameters, result, peak)
     print(json.dumps(result))
 
 

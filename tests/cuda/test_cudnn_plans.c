@@ -1,6 +1,8 @@
 /* The plans of cuDNN for every kind of attention that Reprise gives to it, made without a device:
  * the device is described by hand, the driver is a stand-in (driver.c). Checks that there is a
- * plan, and that it takes the scratch that plans count. Without cuDNN: skipped, which is 77. */
+ * plan, and that it takes the scratch that plans count. Without cuDNN: skipped, which is 77.
+ *
+ *   test_cudnn_plans [sm_80 | sm_90 | sm_100]    all of them if none is named */
 #include <stdio.h>
 #include <string.h>
 
@@ -208,7 +210,7 @@ static cudnnBackendDescriptor_t describe(const device_case *device) {
     return NULL;
 }
 
-static int check_all_plans(void) {
+static int check_all_plans(const char *name) {
     rp_context *context = NULL;
     /* By its soname it is then what cuDNN finds. */
     if (dlopen(RP_STANDIN_DRIVER, RTLD_NOW | RTLD_GLOBAL) == NULL) {
@@ -218,6 +220,8 @@ static int check_all_plans(void) {
     if (rp_context_create(NULL, &context) != RP_OK)
         return 1;
     for (int d = 0; d < DEVICES; d++) {
+        if (name != NULL && strcmp(name, devices[d].name) != 0)
+            continue;
         cudnnBackendDescriptor_t properties = describe(&devices[d]);
         for (int i = 0; i < SERVED; i++) {
             const int before = failed;
@@ -236,10 +240,12 @@ static int check_all_plans(void) {
 
 #endif
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argc;
+    (void)argv;
     check_rule();
 #ifdef RP_CUDA_CUDNN
-    if (check_all_plans() != 0)
+    if (check_all_plans(argc > 1 ? argv[1] : NULL) != 0)
         return 1;
     printf("%d cases, %d failed\n", cases, failed);
     return failed != 0;
