@@ -99,7 +99,8 @@ static void fill(const ops_case *c, size_t input, void *data, int64_t count) {
 }
 
 static void widen(const rp_tensor_info *info, const void *data, double *wide) {
-    for (int64_t i = 0; i < ops_count(info); i++)
+    const int64_t count = ops_count(info);
+    for (int64_t i = 0; i < count; i++)
         wide[i] = ops_element(info, data, i);
 }
 
@@ -158,7 +159,8 @@ static bool setup_make(setup *s, const ops_case *c) {
     s->upstream = make((size_t)ops_count(&s->out[0]), sizeof(float));
     s->weights = make((size_t)ops_count(&s->out[0]), sizeof(double));
     ops_random random = ops_random_seed(c->name, 1000);
-    for (int64_t i = 0; i < ops_count(&s->out[0]); i++)
+    const int64_t count = ops_count(&s->out[0]);
+    for (int64_t i = 0; i < count; i++)
         ops_set(&s->out[0], s->upstream, i, 2.0 * ops_random_uniform(&random) - 1.0);
     widen(&s->out[0], s->upstream, s->weights);
     return true;
@@ -182,9 +184,10 @@ static void setup_free(setup *s) {
 /* ---- Central differences --------------------------------------------------------------------- */
 
 static double projection(const setup *s, double *const *out) {
+    const int64_t count = ops_count(&s->out[0]);
     double sum = 0.0;
     s->c->reference(&s->call, (const double *const *)s->in_wide, out);
-    for (int64_t i = 0; i < ops_count(&s->out[0]); i++)
+    for (int64_t i = 0; i < count; i++)
         sum += s->weights[i] * out[0][i];
     return sum;
 }

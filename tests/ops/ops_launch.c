@@ -78,7 +78,8 @@ static double sum_at(int64_t i) {
 }
 
 static void fill_sum(const rp_tensor_info *info, void *sum) {
-    for (int64_t i = 0; i < ops_count(info); i++)
+    const int64_t count = ops_count(info);
+    for (int64_t i = 0; i < count; i++)
         ops_set(info, sum, i, sum_at(i));
 }
 
@@ -187,10 +188,11 @@ static void check_values(const char *name, const char *variant_name, const ops_l
     const rp_tensor_info *info = &launch->call.out[k];
     const double rounding = info->dtype == RP_BF16 ? OPS_BF16_ERROR : 0.0;
     const double tolerance = launch->tolerance + roundings * rounding;
+    const int64_t count = ops_count(info);
     int64_t i = 0;
-    while (i < ops_count(info) && is_near(ops_element(info, got, i), want[i], tolerance))
+    while (i < count && is_near(ops_element(info, got, i), want[i], tolerance))
         i++;
-    if (i == ops_count(info))
+    if (i == count)
         RP_CHECK(true, "all near");
     else
         RP_CHECK(false, "%s, %s: output %zu, element %lld is %.9g, not %.9g (tolerance %g)", name,

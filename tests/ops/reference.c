@@ -10,18 +10,18 @@ static const double PI = 3.14159265358979323846;
 
 REFERENCE(reference_add) {
     const int64_t n = ops_count(&call->in[1]);
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++)
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++)
         out[0][i] = in[0][i] + in[1][i % n];
 }
 
 REFERENCE(reference_mul) {
     const int64_t n = ops_count(&call->in[1]);
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++)
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++)
         out[0][i] = in[0][i] * in[1][i % n];
 }
 
 REFERENCE(reference_scale) {
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++)
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++)
         out[0][i] = (double)call->params->scale.factor * in[0][i];
 }
 
@@ -46,7 +46,7 @@ static double relu(double x) {
 }
 
 static void map(const rp_op_call *call, const double *x, double *y, double (*function)(double)) {
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++)
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++)
         y[i] = function(x[i]);
 }
 
@@ -74,7 +74,7 @@ REFERENCE(reference_silu) {
 
 REFERENCE(reference_embedding) {
     const int64_t rows = call->in[0].shape.dims[0], width = call->in[0].shape.dims[1];
-    for (int64_t i = 0; i < ops_count(&call->in[1]); i++)
+    for (int64_t i = 0, count = ops_count(&call->in[1]); i < count; i++)
         for (int64_t c = 0; c < width; c++) {
             const int64_t id = (int64_t)in[1][i];
             out[0][i * width + c] = id >= 0 && id < rows ? in[0][id * width + c] : NAN;
@@ -149,7 +149,7 @@ REFERENCE(reference_cross_entropy) {
 
 REFERENCE(reference_sum) {
     double sum = 0.0;
-    for (int64_t i = 0; i < ops_count(&call->in[0]); i++)
+    for (int64_t i = 0, count = ops_count(&call->in[0]); i < count; i++)
         sum += in[0][i];
     out[0][0] = sum * (double)call->params->sum.factor;
 }
@@ -179,7 +179,7 @@ REFERENCE(reference_transpose) {
     const rp_shape shape = call->in[0].shape;
     const int a = axis_of(shape, call->params->transpose.first);
     const int b = axis_of(shape, call->params->transpose.second);
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++) {
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++) {
         int64_t index[RP_MAX_RANK];
         unplace(call->out[0].shape, i, index);
         const int64_t other = index[a];
@@ -192,7 +192,7 @@ REFERENCE(reference_transpose) {
 REFERENCE(reference_slice) {
     const rp_shape shape = call->in[0].shape;
     const int axis = axis_of(shape, call->params->slice.dimension);
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++) {
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++) {
         int64_t index[RP_MAX_RANK];
         unplace(call->out[0].shape, i, index);
         index[axis] += call->params->slice.start;
@@ -202,7 +202,7 @@ REFERENCE(reference_slice) {
 
 REFERENCE(reference_concat) {
     const int axis = axis_of(call->in[0].shape, call->params->concat.dimension);
-    for (int64_t i = 0; i < ops_count(&call->out[0]); i++) {
+    for (int64_t i = 0, count = ops_count(&call->out[0]); i < count; i++) {
         int64_t index[RP_MAX_RANK];
         size_t from = 0;
         unplace(call->out[0].shape, i, index);
