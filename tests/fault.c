@@ -117,12 +117,13 @@ static bool check_run(const char *name, int64_t from, int64_t to, rp_scenario sc
                     from == to ? "alone" : "and all behind it", problem);
 }
 
-/* The next n: every one of the first 64 and of the last 16, and about 100 between them. */
+/* The next n: every one of the first 48 and of the last 16, and about 64 between them. */
 static int64_t next(int64_t n, int64_t count) {
-    if (rp_test_is_long() || n < 64 || n >= count - 16)
+    const int64_t first = (int64_t)rp_test_samples(48, INT32_MAX), last = first / 3;
+    if (n < first || n >= count - last)
         return n + 1;
-    const int64_t stride = 1 + (count - 80) / 100;
-    return n + stride < count - 16 ? n + stride : count - 16;
+    const int64_t stride = 1 + (count - first - last) / (first + last);
+    return n + stride < count - last ? n + stride : count - last;
 }
 
 void rp_fault_sweep(const char *name, rp_scenario scenario, void *user) {

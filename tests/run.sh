@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what is missing, builds, and runs every test.
-#   tests/run.sh          gcc: everything; clang and ASan + UBSan: every test; under 15 minutes on two cores
+#   tests/run.sh          gcc: everything; clang and ASan + UBSan: every test, with a quarter of the random samples
+#                         (RP_TEST_BRIEF=1); under 15 minutes on two cores
 #   tests/run.sh --long   also ThreadSanitizer, and what the tests leave out to save time (RP_TEST_LONG=1)
 # With the CUDA Toolkit (nvcc 12.8 or newer on the path or in CUDA_HOME) the first tree has the CUDA backend, too; what needs
 # a GPU is skipped where there is none, and said to be.
@@ -13,7 +14,7 @@ for argument in "$@"; do
   case $argument in
   --long) long=1 ;;
   --help | -h)
-    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    sed -n '2,8s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   *)
@@ -23,6 +24,8 @@ for argument in "$@"; do
   esac
 done
 [ $long = 1 ] && export RP_TEST_LONG=1
+without=long # labels of ctest
+[ $long = 1 ] && without=none
 
 bash .ci/install.sh || exit 1
 
@@ -108,11 +111,12 @@ main() {
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
   summary=()
   [ ${#cuda[@]} = 0 ] || may_skip=2
-  tree gcc "" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=gcc "${cuda[@]}"
+  tree gcc "-LE $without" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=gcc "${cuda[@]}"
   if [ ${#cuda[@]} -gt 0 ] && grep -q '<testcase name="test_cuda".*status="notrun"' build-tests/gcc/results.xml 2>/dev/null; then
     cuda_words+="; the tests on a device were skipped: no device here"
   fi
   may_skip=0
+  export RP_TEST_BRIEF=1
   tree clang "-LE check" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang
   tree sanitize "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DREPRISE_SANITIZE=address,undefined
   if [ $long = 1 ]; then

@@ -73,9 +73,19 @@ int rp_unit_main(int argc, char **argv, const rp_suite *const *suites, size_t co
     return status;
 }
 
-bool rp_test_is_long(void) {
-    const char *text = getenv("RP_TEST_LONG");
+static bool is_set(const char *variable) {
+    const char *text = getenv(variable);
     return text != NULL && strcmp(text, "") != 0 && strcmp(text, "0") != 0;
+}
+
+bool rp_test_is_long(void) {
+    return is_set("RP_TEST_LONG");
+}
+
+uint64_t rp_test_samples(uint64_t usual, uint64_t all) {
+    if (rp_test_is_long())
+        return all;
+    return is_set("RP_TEST_BRIEF") ? (usual + 3) / 4 : usual;
 }
 
 /* ---- Helpers --------------------------------------------------------------------------------- */

@@ -51,6 +51,10 @@ int rp_unit_main(int argc, char **argv, const rp_suite *const *suites, size_t co
 /* RP_TEST_LONG=1 in the environment: run what does not fit the usual time. */
 bool rp_test_is_long(void);
 
+/* How many random samples to take: `all` if the run is long, `usual`, or a quarter of that with
+ * RP_TEST_BRIEF=1, which is for further builds of what one build has tested. */
+uint64_t rp_test_samples(uint64_t usual, uint64_t all);
+
 /* A context with the C library's allocator and `threads` threads (0: all); ends the test if there
  * is none. */
 rp_context *rp_test_context(int threads);

@@ -121,7 +121,7 @@ static void check_chain(int nodes, const char *strategy) {
 }
 
 static void test_BW_06_a_million_nodes_on_a_small_stack(void) {
-    check_chain(1000000, "keep-all");
+    check_chain((int)rp_test_samples(1000000, 1000000), "keep-all");
 }
 
 static void test_BW_06_five_thousand_segments_side_by_side(void) {

@@ -8,7 +8,7 @@
 
 static void test_GR_16_auto_is_valid_on_random_graphs(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t count = rp_test_is_long() ? 5000 : 1000;
+    const uint64_t count = rp_test_samples(600, 5000);
     for (uint64_t seed = 0; seed < count; seed++) {
         rp_graph *graph = rp_test_random_graph(context, seed, 1 + (uint32_t)(seed % 40),
                                                (int)(seed * 48271 >> 4) & RP_TEST_EVERYTHING);

@@ -44,7 +44,7 @@ static void check_graph(rp_graph *graph) {
 
 static void test_no_schedule_lies_below_the_bounds(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t seeds = rp_test_is_long() ? 2000 : 200;
+    const uint64_t seeds = rp_test_samples(200, 2000);
     const int all = RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE;
     for (uint64_t seed = 0; seed < seeds; seed++)
         check_graph(rp_test_random_graph(context, seed, 2 + (uint32_t)(seed % 40),

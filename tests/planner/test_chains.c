@@ -380,7 +380,7 @@ static size_t check_against_all(const chain *c) {
 
 static void test_PL_04_chain_dp_finds_the_best_persistent_schedules(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t seeds = rp_test_is_long() ? 400 : 60;
+    const uint64_t seeds = rp_test_samples(60, 400);
     size_t schedules = 0;
     for (uint64_t seed = 0; seed < seeds; seed++)
         for (int has_inner = 0; has_inner < 2; has_inner++) {

@@ -132,7 +132,7 @@ static void test_PL_04_exact_equals_trying_everything(void) {
     RP_REQUIRE(w != NULL, "no memory");
     const int features = RP_TEST_BACKWARD | RP_TEST_OUTPUTS | RP_TEST_PERSISTENT | RP_TEST_KEEP |
                          RP_TEST_WORKSPACE | RP_TEST_ALIGNMENT;
-    const uint64_t seeds = rp_test_is_long() ? 4000 : 600;
+    const uint64_t seeds = rp_test_samples(600, 4000);
     int budgets = 0, replayed = 0;
     for (uint64_t seed = 0; seed < seeds; seed++) {
         rp_graph *graph = rp_test_random_graph(context, seed, 2 + (uint32_t)(seed % 10),
@@ -243,7 +243,7 @@ static void test_PL_04_auto_equals_exact_on_chains(void) {
 static void test_PL_04_auto_equals_exact_on_random_graphs(void) {
     rp_context *context = rp_test_context(1);
     tally t = {0, 0, 0};
-    const uint64_t seeds = rp_test_is_long() ? 20000 : 2000;
+    const uint64_t seeds = rp_test_samples(2000, 20000);
     for (uint64_t seed = 0; seed < seeds; seed++, t.seed++)
         compare_with_auto(
             rp_test_random_graph(context, seed, 2 + (uint32_t)(seed % 11), (int)(seed * 37 % 1024)),

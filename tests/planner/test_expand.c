@@ -72,7 +72,7 @@ static void check_random_drops(rp_context *context, uint64_t seed, int features)
 
 static void test_GR_16_random_drops_on_random_graphs_are_valid(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t count = rp_test_is_long() ? 50000 : 4000;
+    const uint64_t count = rp_test_samples(4000, 50000);
     for (uint64_t seed = 0; seed < count; seed++)
         check_random_drops(context, seed, (int)(seed * 2654435761u >> 7) & RP_TEST_EVERYTHING);
     rp_context_destroy(context);
@@ -186,7 +186,7 @@ static void test_marks_are_honoured_wherever_any_schedule_can(void) {
     rp_context *context = rp_test_context(1);
     world *w = malloc(sizeof *w);
     RP_REQUIRE(w != NULL, "no memory");
-    const uint64_t count = rp_test_is_long() ? 100000 : 6000;
+    const uint64_t count = rp_test_samples(6000, 100000);
     int plans = 0, none = 0;
     for (uint64_t seed = 0; seed < count; seed++) {
         rp_graph *graph = rp_test_random_graph(context, seed, 4 + (uint32_t)(seed % 9),

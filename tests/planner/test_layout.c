@@ -292,7 +292,7 @@ static void test_models_lose_at_most_one_percent(void) {
 static void test_random_graphs_lose_little(void) {
     rp_context *context = rp_test_context(1);
     losses small = {0, 0, 0}, large = {0, 0, 0};
-    const uint64_t graphs = rp_test_is_long() ? 1000 : 60;
+    const uint64_t graphs = rp_test_samples(48, 1000);
     for (uint64_t seed = 1; seed <= graphs; seed++)
         lay_out_family(rp_test_random_graph(context, seed, 10 + (uint32_t)(seed % 50),
                                             RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE),

@@ -50,8 +50,8 @@ static void test_graph_cut_at_every_byte_is_refused(void) {
 
 static void test_damaged_graph_never_crashes(void) {
     const rp_malformed s = begin_graph();
-    rp_malformed_flip(&s, rp_test_is_long() ? 200000 : 5000);
-    rp_malformed_splice(&s, rp_test_is_long() ? 200000 : 5000);
+    rp_malformed_flip(&s, rp_test_samples(5000, 200000));
+    rp_malformed_splice(&s, rp_test_samples(5000, 200000));
     rp_context_destroy(s.context);
 }
 

@@ -55,8 +55,8 @@ static void test_plan_cut_at_every_byte_is_refused(void) {
 
 static void test_damaged_plan_never_crashes(void) {
     planned p = begin_plan();
-    rp_malformed_flip(&p.s, rp_test_is_long() ? 100000 : 3000);
-    rp_malformed_splice(&p.s, rp_test_is_long() ? 100000 : 3000);
+    rp_malformed_flip(&p.s, rp_test_samples(3000, 100000));
+    rp_malformed_splice(&p.s, rp_test_samples(3000, 100000));
     end_plan(&p);
 }
 

@@ -142,7 +142,7 @@ static bool random_schedule(mutation *m) {
 
 static void test_mutations_agree_with_the_naive_checker(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t graphs = rp_test_is_long() ? 20000 : 1000;
+    const uint64_t graphs = rp_test_samples(1000, 20000);
     tally seen = {0, 0};
     for (uint64_t seed = 1; seed <= graphs; seed++) {
         rp_graph *graph = rp_test_random_graph(
@@ -309,7 +309,7 @@ static rp_graph *mutated_graph(rp_context *context, uint64_t seed) {
 
 static void test_single_mutations_of_plans_of_all_strategies(void) {
     rp_context *context = rp_test_context(1);
-    const int wanted = rp_test_is_long() ? 200000 : 10000;
+    const int wanted = (int)rp_test_samples(10000, 200000);
     tally seen[KINDS] = {{0, 0}};
     int total = 0;
     for (uint64_t seed = 0; total < wanted; seed++) {

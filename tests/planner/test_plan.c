@@ -108,7 +108,7 @@ static void test_budgets_of_models(void) {
 
 static void test_budgets_of_random_graphs(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t graphs = rp_test_is_long() ? 500 : 16;
+    const uint64_t graphs = rp_test_samples(16, 500);
     for (uint64_t seed = 1; seed <= graphs; seed++) {
         rp_graph *graph =
             rp_test_random_graph(context, seed, 1 + (uint32_t)(seed * 7 % 40),

@@ -337,7 +337,7 @@ static void test_every_strategy_is_valid_on_random_graphs(void) {
         rp_propose_uniform, rp_propose_block,    rp_propose_sqrt,     rp_propose_sqrt_recursive,
         rp_propose_revolve, rp_propose_chain_dp, rp_propose_selective};
     rp_context *context = rp_test_context(1);
-    const uint64_t count = rp_test_is_long() ? 20000 : 1500;
+    const uint64_t count = rp_test_samples(1500, 20000);
     for (uint64_t seed = 0; seed < count; seed++) {
         rp_graph *graph = rp_test_random_graph(context, seed, 1 + (uint32_t)(seed % 47),
                                                (int)(seed * 40503 >> 5) & RP_TEST_EVERYTHING);
