@@ -2,7 +2,8 @@
 # Installs what is missing, builds, and runs every test.
 #   tests/run.sh          gcc: everything; clang and ASan + UBSan: every test, with a quarter of the random samples
 #                         (RP_TEST_BRIEF=1); under 15 minutes on two cores
-#   tests/run.sh --long   also ThreadSanitizer, and what the tests leave out to save time (RP_TEST_LONG=1)
+#   tests/run.sh --long   also ThreadSanitizer, the emulated kernels of CUDA under all sanitizers, and what the tests leave
+#                         out to save time (RP_TEST_LONG=1)
 # With the CUDA Toolkit (nvcc 12.8 or newer on the path or in CUDA_HOME) the first tree has the CUDA backend, too; what needs
 # a GPU is skipped where there is none, and said to be.
 # Build trees: build-tests/<name>; logs beside them. Ends with "N passed, N failed" and returns non-zero on any failure.
@@ -14,7 +15,7 @@ for argument in "$@"; do
   case $argument in
   --long) long=1 ;;
   --help | -h)
-    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   *)
@@ -35,7 +36,7 @@ passed=0 failed=0 skipped=0 broken=()
 # The first tree has the CUDA backend where it can be built. Without a device its test program is skipped, CI or not, and
 # without cuDNN the check of its plans.
 nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null || true)
-cuda=() may_skip=0 cuda_words="not built: there is no nvcc on the path or in ${CUDA_HOME:-/usr/local/cuda}/bin"
+cuda=() emulator=() may_skip=0 cuda_words="not built: there is no nvcc on the path or in ${CUDA_HOME:-/usr/local/cuda}/bin"
 if [ -n "$nvcc" ]; then
   cuda=(-DREPRISE_CUDA=ON -DCMAKE_CUDA_COMPILER="$nvcc")
   cuda_words="built for every architecture with $nvcc"
@@ -118,9 +119,13 @@ main() {
   may_skip=0
   export RP_TEST_BRIEF=1
   tree clang "-LE check" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang
-  tree sanitize "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DREPRISE_SANITIZE=address,undefined
+  # The emulator takes the toolkit's headers alone.
+  [ $long = 0 ] || [ ${#cuda[@]} = 0 ] || emulator=(-DREPRISE_EMULATOR=ON)
+  tree sanitize "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ \
+    -DREPRISE_SANITIZE=address,undefined "${emulator[@]}"
   if [ $long = 1 ]; then
-    tree thread "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DREPRISE_SANITIZE=thread
+    tree thread "-LE check" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+      -DREPRISE_SANITIZE=thread "${emulator[@]}"
   fi
   compare_plans gcc clang sanitize
 
