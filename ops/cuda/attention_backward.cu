@@ -73,9 +73,10 @@ template <int R, int PARTS> __device__ __forceinline__ void clear(float4 (&sum)[
 }
 
 /* dq for a block of queries of one head. Kept: nothing but the sum. */
-template <typename T, int D>
+template <typename T, int D, bool WIDE>
 __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
-    attention_backward_q(rp_cuda_attention_job job, saved s, gradients to, int64_t blocks) {
+    attention_backward_q(rp_cuda_attention_job job, saved s, gradients to, int64_t blocks,
+                         int chunks) {
     typedef rp_tile<D> tile;
     constexpr int R = tile::R;
     RP_CUDA_SHARED(float, shared);
@@ -85,8 +86,9 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
     const rp_attention_layout &l = job.l;
     const int size = (int)l.size, group = (int)threadIdx.x / RP_TILE_LANES;
     const int lane = (int)threadIdx.x % RP_TILE_LANES;
-    const rp_cuda_place at =
-        rp_cuda_place_make(blockIdx.x, l.heads, l.batch, blocks, tile::ROWS, true);
+    const int column = WIDE ? (int)(blockIdx.x % (unsigned)chunks) * D : 0;
+    const rp_cuda_place at = rp_cuda_place_make(blockIdx.x / (unsigned)chunks, l.heads, l.batch,
+                                                blocks, tile::ROWS, true);
     const int64_t left = l.queries - at.begin, count = left < tile::ROWS ? left : tile::ROWS;
     const int64_t q_at = (at.b * l.queries + at.begin) * l.q_stride + at.h * l.size;
     const int64_t kv_at = at.b * l.keys * l.kv_stride + at.h / l.group * l.size;
@@ -102,22 +104,29 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
         lse[i] = there ? s.lse[head * l.queries + first + i] : -INFINITY;
         delta[i] = there ? s.delta[head * l.queries + first + i] : 0.0f;
     }
-    rp_tile_load<D, tile::ROWS, false>(q_tile, (const T *)job.q + q_at, l.q_stride, count, size,
-                                       job.vector);
-    rp_tile_load<D, tile::ROWS, false>(
-        do_tile, (const T *)s.gradient + (at.b * l.queries + at.begin) * l.o_stride + at.h * l.size,
-        l.o_stride, count, size, s.vector);
+    const rp_tile_source<T> of_q = {(const T *)job.q + q_at, l.q_stride, count, job.vector};
+    const rp_tile_source<T> of_do = {(const T *)s.gradient +
+                                         (at.b * l.queries + at.begin) * l.o_stride + at.h * l.size,
+                                     l.o_stride, count, s.vector};
+    if (!WIDE) {
+        rp_tile_load<D, tile::ROWS>(q_tile, of_q, 0, size);
+        rp_tile_load<D, tile::ROWS>(do_tile, of_do, 0, size);
+    }
     for (int64_t j0 = 0; j0 < end; j0 += RP_TILE_COLUMNS) {
         float scores[R][4], dp[R][4];
         const int64_t kv = kv_at + j0 * l.kv_stride, key = j0 + lane * 4;
-        __syncthreads();
-        rp_tile_load<D, RP_TILE_COLUMNS, true>(k_tile, (const T *)job.k + kv, l.kv_stride,
-                                               l.keys - j0, size, job.vector);
-        rp_tile_load<D, RP_TILE_COLUMNS, true>(v_tile, (const T *)job.v + kv, l.kv_stride,
-                                               l.keys - j0, size, job.vector);
-        __syncthreads();
-        rp_tile_multiply<D>(scores, q_tile, k_tile, size);
-        rp_tile_multiply<D>(dp, do_tile, v_tile, size);
+        const rp_tile_source<T> of_k = {(const T *)job.k + kv, l.kv_stride, l.keys - j0,
+                                        job.vector};
+        const rp_tile_source<T> of_v = {(const T *)job.v + kv, l.kv_stride, l.keys - j0,
+                                        job.vector};
+        if (!WIDE) {
+            __syncthreads();
+            rp_tile_load<D, RP_TILE_COLUMNS>(k_tile, of_k, 0, size);
+            rp_tile_load<D, RP_TILE_COLUMNS>(v_tile, of_v, 0, size);
+            __syncthreads();
+        }
+        rp_tile_scores<D, WIDE>(scores, q_tile, k_tile, of_q, of_k, size);
+        rp_tile_scores<D, WIDE>(dp, do_tile, v_tile, of_do, of_v, size);
 #pragma unroll
         for (int i = 0; i < R; i++) {
             const int64_t visible = rp_cuda_visible(job, first + i);
@@ -131,24 +140,27 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
                               element_of(f, j), job.base2_scale, l.scale);
         }
         rp_tile_share(ds_tile, dp);
+        if (WIDE)
+            rp_tile_reload<D>(k_tile, of_k, column, size);
         rp_tile_add<D>(dq, ds_tile, k_tile);
     }
 #pragma unroll
     for (int i = 0; i < R; i++) {
         if (first + i >= l.queries)
             continue;
-        const int64_t row = q_at + (group * R + i) * l.q_stride;
+        const int64_t row = q_at + (group * R + i) * l.q_stride + column;
         rp_tile_store<D>((T *)to.dq + row,
                          to.dq_added != nullptr ? (const T *)to.dq_added + row : nullptr, dq[i],
-                         1.0f, size, to.vector);
+                         1.0f, size - column, to.vector);
     }
 }
 
 /* dk and dv for a block of keys of one key/value head: the query heads that read it, and their
  * blocks of queries, one after the other. Rows of the tiles are keys, columns queries. */
-template <typename T, int D>
+template <typename T, int D, bool WIDE>
 __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
-    attention_backward_kv(rp_cuda_attention_job job, saved s, gradients to, int64_t blocks) {
+    attention_backward_kv(rp_cuda_attention_job job, saved s, gradients to, int64_t blocks,
+                          int chunks) {
     typedef rp_tile<D> tile;
     constexpr int R = tile::R;
     RP_CUDA_SHARED(float, shared);
@@ -158,8 +170,9 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
     const rp_attention_layout &l = job.l;
     const int size = (int)l.size, group = (int)threadIdx.x / RP_TILE_LANES;
     const int lane = (int)threadIdx.x % RP_TILE_LANES;
-    const rp_cuda_place at =
-        rp_cuda_place_make(blockIdx.x, l.kv_heads, l.batch, blocks, tile::ROWS, false);
+    const int column = WIDE ? (int)(blockIdx.x % (unsigned)chunks) * D : 0;
+    const rp_cuda_place at = rp_cuda_place_make(blockIdx.x / (unsigned)chunks, l.kv_heads, l.batch,
+                                                blocks, tile::ROWS, false);
     const int64_t left = l.keys - at.begin, count = left < tile::ROWS ? left : tile::ROWS;
     const int64_t kv_at = (at.b * l.keys + at.begin) * l.kv_stride + at.h * l.size;
     const int64_t first = at.begin + group * R;
@@ -169,31 +182,32 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
     float4 dk[R][tile::PARTS], dv[R][tile::PARTS];
     clear(dk);
     clear(dv);
-    rp_tile_load<D, tile::ROWS, false>(k_tile, (const T *)job.k + kv_at, l.kv_stride, count, size,
-                                       job.vector);
-    if (scores_too)
-        rp_tile_load<D, tile::ROWS, false>(v_tile, (const T *)job.v + kv_at, l.kv_stride, count,
-                                           size, job.vector);
+    const rp_tile_source<T> of_k = {(const T *)job.k + kv_at, l.kv_stride, count, job.vector};
+    const rp_tile_source<T> of_v = {(const T *)job.v + kv_at, l.kv_stride, count, job.vector};
+    if (!WIDE)
+        rp_tile_load<D, tile::ROWS>(k_tile, of_k, 0, size);
+    if (!WIDE && scores_too)
+        rp_tile_load<D, tile::ROWS>(v_tile, of_v, 0, size);
     for (int64_t h = at.h * l.group; h < (at.h + 1) * l.group; h++)
         for (int64_t i0 = begin; i0 < l.queries; i0 += RP_TILE_COLUMNS) {
             float scores[R][4], dp[R][4];
             const int64_t row = at.b * l.queries + i0, head = at.b * l.heads + h;
             const int64_t query = i0 + lane * 4;
-            __syncthreads();
-            rp_tile_load<D, RP_TILE_COLUMNS, true>(q_tile,
-                                                   (const T *)job.q + row * l.q_stride + h * l.size,
-                                                   l.q_stride, l.queries - i0, size, job.vector);
-            rp_tile_load<D, RP_TILE_COLUMNS, true>(
-                do_tile, (const T *)s.gradient + row * l.o_stride + h * l.size, l.o_stride,
-                l.queries - i0, size, s.vector);
-            __syncthreads();
-            rp_tile_multiply<D>(scores, k_tile, q_tile, size);
+            const rp_tile_source<T> of_q = {(const T *)job.q + row * l.q_stride + h * l.size,
+                                            l.q_stride, l.queries - i0, job.vector};
+            const rp_tile_source<T> of_do = {(const T *)s.gradient + row * l.o_stride + h * l.size,
+                                             l.o_stride, l.queries - i0, s.vector};
+            if (!WIDE) {
+                __syncthreads();
+                rp_tile_load<D, RP_TILE_COLUMNS>(q_tile, of_q, 0, size);
+                rp_tile_load<D, RP_TILE_COLUMNS>(do_tile, of_do, 0, size);
+                __syncthreads();
+            }
+            rp_tile_scores<D, WIDE>(scores, k_tile, q_tile, of_k, of_q, size);
             if (scores_too)
-                rp_tile_multiply<D>(dp, v_tile, do_tile, size);
+                rp_tile_scores<D, WIDE>(dp, v_tile, do_tile, of_v, of_do, size);
             else
-                for (int i = 0; i < R; i++)
-                    for (int j = 0; j < 4; j++)
-                        dp[i][j] = 0.0f;
+                rp_tile_clear(dp);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 const bool there = query + j < l.queries;
@@ -212,10 +226,14 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
             }
             if (to.dv != nullptr) {
                 rp_tile_share(p_tile, scores);
+                if (WIDE)
+                    rp_tile_reload<D>(do_tile, of_do, column, size);
                 rp_tile_add<D>(dv, p_tile, do_tile);
             }
             if (to.dk != nullptr) {
                 rp_tile_share(p_tile, dp);
+                if (WIDE)
+                    rp_tile_reload<D>(q_tile, of_q, column, size);
                 rp_tile_add<D>(dk, p_tile, q_tile);
             }
         }
@@ -223,15 +241,15 @@ __global__ void __launch_bounds__(RP_TILE_THREADS, D > 64 ? 1 : 2)
     for (int i = 0; i < R; i++) {
         if (first + i >= l.keys)
             continue;
-        const int64_t row = kv_at + (group * R + i) * l.kv_stride;
+        const int64_t row = kv_at + (group * R + i) * l.kv_stride + column;
         if (to.dk != nullptr)
             rp_tile_store<D>((T *)to.dk + row,
                              to.dk_added != nullptr ? (const T *)to.dk_added + row : nullptr, dk[i],
-                             1.0f, size, to.vector);
+                             1.0f, size - column, to.vector);
         if (to.dv != nullptr)
             rp_tile_store<D>((T *)to.dv + row,
                              to.dv_added != nullptr ? (const T *)to.dv_added + row : nullptr, dv[i],
-                             1.0f, size, to.vector);
+                             1.0f, size - column, to.vector);
     }
 }
 
@@ -270,47 +288,49 @@ saved saved_of(const rp_launch *launch, const rp_attention_layout *l) {
     return s;
 }
 
-template <typename T, int D>
+template <typename T, int D, bool WIDE>
 cudaError_t launch_q(const rp_launch *launch, const rp_cuda_attention_job *job, const saved *s,
                      const gradients *to) {
     typedef rp_tile<D> tile;
     const size_t bytes =
         (2 * tile::ROWS_FLOATS + 2 * tile::COLUMNS_FLOATS + tile::PRODUCT_FLOATS) * sizeof(float);
     const int64_t blocks = (job->l.queries + tile::ROWS - 1) / tile::ROWS;
-    const int64_t grid = blocks * job->l.heads * job->l.batch;
+    const int64_t chunks = WIDE ? (job->l.size + D - 1) / D : 1;
+    const int64_t grid = blocks * job->l.heads * job->l.batch * chunks;
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     const cudaError_t error =
-        cudaFuncSetAttribute((const void *)attention_backward_q<T, D>,
+        cudaFuncSetAttribute((const void *)attention_backward_q<T, D, WIDE>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    RP_CUDA_LAUNCH((attention_backward_q<T, D>), (unsigned)grid, RP_TILE_THREADS, bytes,
-                   launch->queue->stream, *job, *s, *to, blocks);
+    RP_CUDA_LAUNCH((attention_backward_q<T, D, WIDE>), (unsigned)grid, RP_TILE_THREADS, bytes,
+                   launch->queue->stream, *job, *s, *to, blocks, (int)chunks);
     return cudaGetLastError();
 }
 
-template <typename T, int D>
+template <typename T, int D, bool WIDE>
 cudaError_t launch_kv(const rp_launch *launch, const rp_cuda_attention_job *job, const saved *s,
                       const gradients *to) {
     typedef rp_tile<D> tile;
     const size_t bytes =
         (2 * tile::ROWS_FLOATS + 2 * tile::COLUMNS_FLOATS + tile::PRODUCT_FLOATS) * sizeof(float);
     const int64_t blocks = (job->l.keys + tile::ROWS - 1) / tile::ROWS;
-    const int64_t grid = blocks * job->l.kv_heads * job->l.batch;
+    const int64_t chunks = WIDE ? (job->l.size + D - 1) / D : 1;
+    const int64_t grid = blocks * job->l.kv_heads * job->l.batch * chunks;
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     const cudaError_t error =
-        cudaFuncSetAttribute((const void *)attention_backward_kv<T, D>,
+        cudaFuncSetAttribute((const void *)attention_backward_kv<T, D, WIDE>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    RP_CUDA_LAUNCH((attention_backward_kv<T, D>), (unsigned)grid, RP_TILE_THREADS, bytes,
-                   launch->queue->stream, *job, *s, *to, blocks);
+    RP_CUDA_LAUNCH((attention_backward_kv<T, D, WIDE>), (unsigned)grid, RP_TILE_THREADS, bytes,
+                   launch->queue->stream, *job, *s, *to, blocks, (int)chunks);
     return cudaGetLastError();
 }
 
-template <typename T, int D> cudaError_t launch_backward(const rp_launch *launch) {
+template <typename T, int D, bool WIDE> cudaError_t launch_backward(const rp_launch *launch) {
     const rp_cuda_attention_job job = rp_cuda_attention_make(launch);
     const rp_attention_layout *l = &job.l;
     const saved s = saved_of(launch, l);
@@ -321,9 +341,9 @@ template <typename T, int D> cudaError_t launch_backward(const rp_launch *launch
         RP_CUDA_LAUNCH((attention_delta<T>), (unsigned)((rows + warps - 1) / warps),
                        RP_TILE_THREADS, 0, launch->queue->stream, *l, s);
     if ((to.dk != nullptr || to.dv != nullptr) && l->batch * l->keys > 0)
-        error = launch_kv<T, D>(launch, &job, &s, &to);
+        error = launch_kv<T, D, WIDE>(launch, &job, &s, &to);
     if (to.dq != nullptr && rows > 0 && error == cudaSuccess)
-        error = launch_q<T, D>(launch, &job, &s, &to);
+        error = launch_q<T, D, WIDE>(launch, &job, &s, &to);
     return error;
 }
 
@@ -333,10 +353,10 @@ template <typename T, int D> cudaError_t launch_backward(const rp_launch *launch
 extern "C" rp_status rp_cuda_attention_backward_own(const rp_launch *launch) {
     const rp_tensor_info *q = &launch->call.in[0];
     const int64_t size = rp_attention_size_of_q(launch->call.params, q);
-    RP_TRY(rp_cuda_attention_check(launch->queue, "attention_backward", q->dtype, size));
-#define BACKWARD(D)                                                                                \
-    (q->dtype == RP_BF16 ? launch_backward<__nv_bfloat16, D>(launch)                               \
-                         : launch_backward<float, D>(launch))
+    RP_TRY(rp_cuda_attention_check(launch->queue, "attention_backward", q->dtype));
+#define BACKWARD(D, WIDE)                                                                          \
+    (q->dtype == RP_BF16 ? launch_backward<__nv_bfloat16, D, WIDE>(launch)                         \
+                         : launch_backward<float, D, WIDE>(launch))
     return rp_cuda_status(launch->queue, RP_CUDA_FOR_SIZE(size, BACKWARD), "attention_backward");
 #undef BACKWARD
 }

@@ -6,9 +6,6 @@
 #include "random.h"
 #include "slots.h"
 
-/* Largest head of our kernels. */
-enum { RP_CUDA_HEAD_SIZE = 256 };
-
 #define RP_CUDA_LOG2_E 1.44269504088896341f
 #define RP_CUDA_LN_2 0.693147180559945309f
 
@@ -55,17 +52,12 @@ static inline rp_cuda_attention_job rp_cuda_attention_make(const rp_launch *laun
     return job;
 }
 
-/* RP_UNSUPPORTED: types or sizes that there is no kernel for. */
-static inline rp_status rp_cuda_attention_check(rp_queue *queue, const char *op, rp_dtype dtype,
-                                                int64_t size) {
-    if (dtype != RP_F32 && dtype != RP_BF16)
-        return rp_cuda_fail(queue, RP_UNSUPPORTED, "%s: %s has no CUDA kernel", op,
-                            rp_dtype_name(dtype));
-    if (size > RP_CUDA_HEAD_SIZE)
-        return rp_cuda_fail(queue, RP_UNSUPPORTED,
-                            "%s: heads of %lld elements, CUDA's kernels take up to %d", op,
-                            (long long)size, RP_CUDA_HEAD_SIZE);
-    return RP_OK;
+/* RP_UNSUPPORTED: a type that there is no kernel for. */
+static inline rp_status rp_cuda_attention_check(rp_queue *queue, const char *op, rp_dtype dtype) {
+    if (dtype == RP_F32 || dtype == RP_BF16)
+        return RP_OK;
+    return rp_cuda_fail(queue, RP_UNSUPPORTED, "%s: %s has no CUDA kernel", op,
+                        rp_dtype_name(dtype));
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* Our own fused attention (attention.cu, attention_backward.cu): f32 and bf16, heads of up to
- * RP_CUDA_HEAD_SIZE elements, dropout, any layout. */
+/* Our own fused attention (attention.cu, attention_backward.cu): f32 and bf16, heads of any
+ * size, dropout, any layout. */
 #ifndef REPRISE_OPS_CUDA_ATTENTION_OWN_H
 #define REPRISE_OPS_CUDA_ATTENTION_OWN_H
 

@@ -24,9 +24,10 @@ enum {
     RP_TILE_PRODUCT = RP_TILE_COLUMNS + 4, /* from row to row of a product in shared memory */
 };
 
-/* For heads of up to D elements, D a multiple of 32. */
+/* For heads of up to D elements, D a multiple of 32; or, WIDE in the kernels, for larger ones, in
+ * chunks of D: a block makes one chunk of the result, and the scores of all chunks for it. */
 template <int D> struct rp_tile {
-    static constexpr int R = D > 128 ? 2 : 4;
+    static constexpr int R = 4;
     static constexpr int ROWS = RP_TILE_GROUPS * R;
     /* Keeps 16 bytes aligned, and the rows of a column apart. */
     static constexpr int STRIDE = D + 4;
@@ -56,18 +57,21 @@ __device__ __forceinline__ void rp_tile_load(float *tile, const T *rows, int64_t
     }
 }
 
-/* product[i][j] = the row group * R + i of `rows` times column lane * 4 + j of `columns` */
+template <int R> __device__ __forceinline__ void rp_tile_clear(float (&product)[R][4]) {
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            product[i][j] = 0.0f;
+}
+
+/* product[i][j] += the row group * R + i of `rows` times column lane * 4 + j of `columns` */
 template <int D, int R>
 __device__ __forceinline__ void rp_tile_multiply(float (&product)[R][4], const float *rows,
                                                  const float *columns, int size) {
     const int group = (int)threadIdx.x / RP_TILE_LANES, lane = (int)threadIdx.x % RP_TILE_LANES;
     const float *a = rows + group * R * rp_tile<D>::STRIDE;
     const float *b = columns + lane * rp_tile<D>::STRIDE;
-#pragma unroll
-    for (int i = 0; i < R; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            product[i][j] = 0.0f;
 #pragma unroll 2
     for (int d = 0; d < size; d += 4) {
         float4 x[R], y[4];
@@ -87,6 +91,51 @@ __device__ __forceinline__ void rp_tile_multiply(float (&product)[R][4], const f
                 product[i][j] = fmaf(x[i].z, y[j].z, product[i][j]);
                 product[i][j] = fmaf(x[i].w, y[j].w, product[i][j]);
             }
+    }
+}
+
+/* Rows of a tensor that a tile is loaded from. */
+template <typename T> struct rp_tile_source {
+    const T *at;
+    int64_t stride, count;
+    bool vector;
+};
+
+/* tile [HEIGHT, D] from column `begin` of heads of `size`: spread if it is a tile of columns. */
+template <int D, int HEIGHT, typename T>
+__device__ __forceinline__ void rp_tile_load(float *tile, const rp_tile_source<T> &from, int begin,
+                                             int size) {
+    rp_tile_load<D, HEIGHT, HEIGHT == RP_TILE_COLUMNS>(tile, from.at + begin, from.stride,
+                                                       from.count, size - begin, from.vector);
+}
+
+/* Another chunk in a tile of columns that all threads have read. */
+template <int D, typename T>
+__device__ __forceinline__ void rp_tile_reload(float *tile, const rp_tile_source<T> &from,
+                                               int begin, int size) {
+    __syncthreads();
+    rp_tile_load<D, RP_TILE_COLUMNS>(tile, from, begin, size);
+    __syncthreads();
+}
+
+/* product = rows times columns, over all of a head; of a wide one chunk by chunk through the tiles,
+ * which else are loaded. */
+template <int D, bool WIDE, int R, typename T>
+__device__ __forceinline__ void rp_tile_scores(float (&product)[R][4], float *rows, float *columns,
+                                               const rp_tile_source<T> &of_rows,
+                                               const rp_tile_source<T> &of_columns, int size) {
+    rp_tile_clear(product);
+    if constexpr (WIDE) {
+#pragma unroll 1
+        for (int begin = 0; begin < size; begin += D) {
+            __syncthreads();
+            rp_tile_load<D, rp_tile<D>::ROWS>(rows, of_rows, begin, size);
+            rp_tile_load<D, RP_TILE_COLUMNS>(columns, of_columns, begin, size);
+            __syncthreads();
+            rp_tile_multiply<D>(product, rows, columns, size - begin < D ? size - begin : D);
+        }
+    } else {
+        rp_tile_multiply<D>(product, rows, columns, size);
     }
 }
 
@@ -244,8 +293,11 @@ __device__ __forceinline__ rp_cuda_place rp_cuda_place_make(int64_t index, int64
     return place;
 }
 
-/* RP_HEAD_SIZES(X): X(D) for the smallest D that holds `size`. */
+/* X(D, WIDE) for the smallest D that holds `size`. */
 #define RP_CUDA_FOR_SIZE(size, X)                                                                  \
-    ((size) <= 32 ? X(32) : (size) <= 64 ? X(64) : (size) <= 128 ? X(128) : X(256))
+    ((size) <= 32    ? X(32, false)                                                                \
+     : (size) <= 64  ? X(64, false)                                                                \
+     : (size) <= 128 ? X(128, false)                                                               \
+                     : X(96, true))
 
 #endif

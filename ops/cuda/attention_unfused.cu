@@ -202,7 +202,7 @@ product to_keys(const rp_attention_layout *l, const void *scores, const operand 
 }
 
 rp_status check(const rp_launch *launch, const char *op, rp_dtype dtype) {
-    return rp_cuda_attention_check(launch->queue, op, dtype, 0);
+    return rp_cuda_attention_check(launch->queue, op, dtype);
 }
 
 } // namespace
