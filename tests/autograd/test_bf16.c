@@ -315,6 +315,43 @@ static void test_DT_05_views_marks_and_outputs(void) {
     }
 }
 
+/* However a copy is put together: of moved weights, which are not kept in its place, and of several
+ * weights, joined before or behind their casts. What only moves weights is kept like any other.
+ * Marks speak of values: the search of `auto` in so small a graph would make the view again at the
+ * turn, for nothing, and hold the storage by it. */
+static void test_DT_05_copies_of_moved_and_joined_weights(void) {
+    enum { CAST_OF_MOVED, CAST_OF_JOINED, JOINED_CASTS, MOVED_ONLY, KINDS };
+    for (int kind = 0; kind < KINDS; kind++) {
+        bench b;
+        bench_open(&b);
+        x = bench_input(&b, "x", RP_SHAPE(4, 8), NULL);
+        rp_require_gradient(b.tape, x, true);
+        w = bench_parameter(&b, "w", RP_SHAPE(4, 8), NULL);
+        const rp_tensor more = bench_parameter(&b, "more", RP_SHAPE(4, 8), NULL);
+        const bool joined = kind == CAST_OF_JOINED || kind == JOINED_CASTS;
+        const rp_shape shape = joined ? RP_SHAPE(8, 8) : RP_SHAPE(8, 4);
+        const rp_tensor both[] = {w, more};
+        const rp_tensor casts[] = {rp_cast(b.tape, w, RP_BF16), rp_cast(b.tape, more, RP_BF16)};
+        rp_tensor made = kind == JOINED_CASTS     ? rp_concat(b.tape, casts, 2, 0)
+                         : kind == CAST_OF_JOINED ? rp_concat(b.tape, both, 2, 0)
+                                                  : rp_transpose(b.tape, w, 0, 1);
+        const rp_tensor copy = kind == CAST_OF_MOVED || kind == CAST_OF_JOINED
+                                   ? rp_cast(b.tape, rp_reshape(b.tape, made, shape), RP_BF16)
+                                   : rp_reshape(b.tape, made, shape);
+        const rp_tensor in = kind == MOVED_ONLY ? x : rp_cast(b.tape, x, RP_BF16);
+        loss = rp_sum(b.tape, rp_linear(b.tape, in, copy, RP_NO_TENSOR, RP_IN_OUT));
+        bench_program(&b, loss, NULL);
+        bench_make(&b, "selective", RP_UNLIMITED);
+        bench_run(&b);
+        const uint32_t again = kind == MOVED_ONLY ? 0 : 1;
+        RP_CHECK(bench_replays_of(&b, made) == again, "%d: moved %u times again", kind,
+                 bench_replays_of(&b, made));
+        RP_CHECK(kind != CAST_OF_MOVED || bench_replays_of(&b, copy) == 1,
+                 "%d: cast %u times again", kind, bench_replays_of(&b, copy));
+        bench_close(&b);
+    }
+}
+
 /* ---- DT-06: the element that is really stored ------------------------------------------------ */
 
 static int64_t bytes_in_graph(const bench *b, rp_tensor tensor) {
@@ -363,6 +400,7 @@ static const rp_test tests[] = {
     RP_TEST(test_DT_04_micro_batches_add_up_in_f32),
     RP_TEST(test_DT_05_casts_of_weights_are_not_kept),
     RP_TEST(test_DT_05_views_marks_and_outputs),
+    RP_TEST(test_DT_05_copies_of_moved_and_joined_weights),
     RP_TEST(test_DT_06_a_copy_in_f32_counts_as_f32),
 };
 RP_SUITE(bf16, tests)
