@@ -27,14 +27,15 @@ static bool is_written_by_stage(const rp_graph *graph, const rp_chain *c, uint32
            c->stage[graph->values[value].writer] > 0;
 }
 
-/* A stage begins with every block, and behind it; without any block, with every node. */
-static void find_stages(const rp_graph *graph, rp_chain *c) {
+/* From blocks to stages, in place: one begins with every block, and behind it; without blocks, with
+ * every node. */
+static void number_stages(const rp_graph *graph, bool has_blocks, rp_chain *c) {
     const uint32_t forward = graph->last_forward + 1;
-    const bool labelled = rp_segments_find_blocks(graph, c->stage) > 0;
     uint32_t block = RP_NONE;
+    c->count = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const uint32_t now = c->stage[n];
-        if (n < forward && (n == 0 || !labelled || now != block))
+        if (n < forward && (n == 0 || !has_blocks || now != block))
             c->begin[c->count++] = n;
         block = now;
         c->stage[n] = n < forward ? c->count : 0;
@@ -189,8 +190,16 @@ rp_status rp_chain_create(const rp_graph *graph, const char *who, bool merge, ui
         status = rp_fail_memory(context, "the stages of a chain");
         goto fail;
     }
-    find_stages(graph, chain);
+    uint32_t blocks = rp_segments_find_labels(graph, chain->stage);
+    number_stages(graph, blocks > 0, chain);
     status = join_skipped(graph, who, merge, goes, chain);
+    if (status == RP_NOT_APPLICABLE && !merge && blocks == 0) {
+        status = rp_segments_find_repeats(graph, chain->stage, &blocks);
+        if (status != RP_OK)
+            goto fail;
+        number_stages(graph, blocks > 0, chain);
+        status = join_skipped(graph, who, merge, goes, chain);
+    }
     if (status != RP_OK)
         goto fail;
     join_neighbours(most, goes, chain);

@@ -21,9 +21,10 @@ typedef struct rp_chain {
     uint32_t top; /* the last state that is asked for */
 } rp_chain;
 
-/* Stages are blocks, and what stands between blocks; in a graph without labels, nodes. Stages that
- * a value skips make the graph no chain or, with `merge`, are joined to one; and so are neighbours
- * until there are at most `most`. RP_NOT_APPLICABLE names what is not a chain; `who` asks. */
+/* Stages are blocks, and what stands between blocks; in a graph without labels, nodes or, where
+ * these are no chain, the blocks that repeat. Stages that a value skips make the graph no chain or,
+ * with `merge`, are joined to one; and so are neighbours until there are at most `most`.
+ * RP_NOT_APPLICABLE names what is not a chain; `who` asks. */
 rp_status rp_chain_create(const rp_graph *graph, const char *who, bool merge, uint32_t most,
                           rp_chain *chain);
 void rp_chain_clear(rp_context *context, rp_chain *chain);

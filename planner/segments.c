@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-uint32_t rp_segments_find_blocks(const rp_graph *graph, uint32_t *block) {
+uint32_t rp_segments_find_labels(const rp_graph *graph, uint32_t *of) {
     uint32_t count = 0;
     const char *open = "";
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -11,12 +11,30 @@ uint32_t rp_segments_find_blocks(const rp_graph *graph, uint32_t *block) {
         const char *label = forward ? graph->strings + graph->nodes[n].block : "";
         if (label[0] != '\0' && strcmp(label, open) != 0)
             count++;
-        if (block != NULL)
-            block[n] = label[0] != '\0' ? count - 1 : RP_NONE;
+        if (of != NULL)
+            of[n] = label[0] != '\0' ? count - 1 : RP_NONE;
         if (forward)
             open = label;
     }
     return count;
+}
+
+rp_status rp_blocks_create(const rp_graph *graph, rp_blocks *blocks) {
+    *blocks = (rp_blocks){rp_alloc(graph->context, graph->node_count, sizeof *blocks->of), 0};
+    if (blocks->of == NULL)
+        return rp_fail_memory(graph->context, "the blocks of a graph");
+    blocks->count = rp_segments_find_labels(graph, blocks->of);
+    if (blocks->count > 0)
+        return RP_OK;
+    const rp_status status = rp_segments_find_repeats(graph, blocks->of, &blocks->count);
+    if (status != RP_OK)
+        rp_blocks_clear(graph->context, blocks);
+    return status;
+}
+
+void rp_blocks_clear(rp_context *context, rp_blocks *blocks) {
+    rp_free(context, blocks->of);
+    *blocks = (rp_blocks){NULL, 0};
 }
 
 /* Whether only this segment reads the value in forward, so that backward alone makes it wait. */

@@ -5,9 +5,24 @@
 
 #include "expand.h"
 
-/* block[n]: which block the forward node n belongs to, RP_NONE without a label. A block is an
- * unbroken row of forward nodes with one label. Returns how many there are. `block` may be NULL. */
-uint32_t rp_segments_find_blocks(const rp_graph *graph, uint32_t *block);
+/* The blocks of the forward phase: rows of nodes without a gap. */
+typedef struct rp_blocks {
+    uint32_t *of; /* of each node: its block, numbered in order, or RP_NONE */
+    uint32_t count;
+} rp_blocks;
+
+/* By their labels: a block is an unbroken row of forward nodes with one label. Returns how many
+ * there are. `of` may be NULL. */
+uint32_t rp_segments_find_labels(const rp_graph *graph, uint32_t *of);
+
+/* By structure (repeats.c): the repetitions of the longest stretch of forward nodes that repeats
+ * with one period. None, if less than half of the forward phase does. Names, labels and costs say
+ * nothing here. Returns how many there are. */
+rp_status rp_segments_find_repeats(const rp_graph *graph, uint32_t *of, uint32_t *count);
+
+/* By their labels; by structure if there is none. */
+rp_status rp_blocks_create(const rp_graph *graph, rp_blocks *blocks);
+void rp_blocks_clear(rp_context *context, rp_blocks *blocks);
 
 /* Drops the inner values of every segment behind its last node. `segment` of each node: its
  * segment, or RP_NONE for one that is kept; nodes of one segment need not be neighbours. */

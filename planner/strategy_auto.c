@@ -2,7 +2,6 @@
 #include "exact.h"
 #include "frontier.h"
 #include "lists.h"
-#include "segments.h"
 
 /* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned out,
  * and a strategy alone may have a smaller peak than this finds. */
@@ -21,8 +20,8 @@ static rp_status expand(void *user, const rp_drops *drops) {
 }
 
 /* A strategy that does not apply is none of auto's concern. */
-static rp_status list(rp_search *search, rp_list list, uint32_t argument, rp_drops *drops) {
-    const rp_status status = list(&search->x, argument, drops, (rp_sink){expand, search});
+static rp_status list(rp_search *search, rp_list list, rp_drops *drops) {
+    const rp_status status = list(&search->x, 0, drops, (rp_sink){expand, search});
     return status == RP_NOT_APPLICABLE ? RP_OK : status;
 }
 
@@ -30,21 +29,31 @@ static rp_status list(rp_search *search, rp_list list, uint32_t argument, rp_dro
 static const rp_list families[] = {rp_sqrt_list, rp_sqrt_recursive_list, rp_revolve_list,
                                    rp_chain_dp_list, rp_selective_list};
 
-static rp_status list_all(rp_search *search, rp_drops *drops) {
-    const uint32_t blocks = rp_segments_find_blocks(search->graph, NULL);
+/* Those of blocks, where the graph has blocks that are labelled or that repeat. */
+static const rp_block_list of_blocks[] = {rp_uniform_list, rp_first_list, rp_nested_list};
+
+static rp_status list_blocks(rp_search *search, const rp_blocks *blocks, rp_drops *drops) {
     const size_t affordable = EFFORT / (search->graph->node_count + 1);
     const uint32_t tried = (uint32_t)(affordable < MIN_TRIED ? MIN_TRIED : affordable);
     rp_status status = RP_OK;
-    for (uint32_t i = 1; i <= tried && i <= blocks && status == RP_OK; i++) {
-        const uint32_t n = tried >= blocks ? i : (uint32_t)((uint64_t)blocks * i / tried);
-        status = list(search, rp_uniform_list, n, drops);
-        if (status == RP_OK)
-            status = list(search, rp_block_list, n, drops);
-        if (status == RP_OK)
-            status = list(search, rp_nested_list, n, drops);
+    for (uint32_t i = 1; i <= tried && i <= blocks->count; i++) {
+        const uint32_t n =
+            tried >= blocks->count ? i : (uint32_t)((uint64_t)blocks->count * i / tried);
+        for (size_t k = 0; k < sizeof of_blocks / sizeof of_blocks[0] && status == RP_OK; k++)
+            status = of_blocks[k](&search->x, blocks, n, drops, (rp_sink){expand, search});
     }
+    return status;
+}
+
+static rp_status list_all(rp_search *search, rp_drops *drops) {
+    rp_blocks blocks;
+    rp_status status = rp_blocks_create(search->graph, &blocks);
+    if (status != RP_OK)
+        return status;
+    status = list_blocks(search, &blocks, drops);
+    rp_blocks_clear(search->graph->context, &blocks);
     for (size_t i = 0; i < sizeof families / sizeof families[0] && status == RP_OK; i++)
-        status = list(search, families[i], 0, drops);
+        status = list(search, families[i], drops);
     return status;
 }
 

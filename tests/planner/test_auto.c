@@ -69,7 +69,7 @@ static void test_auto_is_never_worse_than_a_strategy(void) {
                           rp_test_transformer(context, 3, false),
                           rp_test_transformer(context, 3, true), rp_test_unet(context, 5)};
     for (size_t g = 0; g < sizeof graphs / sizeof graphs[0]; g++) {
-        const uint32_t blocks = rp_segments_find_blocks(graphs[g], NULL);
+        const uint32_t blocks = rp_segments_find_labels(graphs[g], NULL);
         rp_candidates *best = rp_test_family(graphs[g], rp_propose_auto, 0);
         for (size_t s = 0; s < sizeof all / sizeof all[0]; s++)
             for (uint32_t n = 1; n <= blocks; n++) {

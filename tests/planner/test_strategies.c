@@ -315,7 +315,7 @@ static void test_block_replays_the_first_blocks_only(void) {
         rp_schedule schedule = {0};
         uint32_t runs[512] = {0}, block[512];
         RP_REQUIRE_OK(context, rp_candidates_build(set, 0, &schedule));
-        RP_CHECK_EQUAL(rp_segments_find_blocks(graph, block), 8); /* embed, h.0 to h.5, head */
+        RP_CHECK_EQUAL(rp_segments_find_labels(graph, block), 8); /* embed, h.0 to h.5, head */
         for (size_t i = 0; i < schedule.count; i++)
             if (schedule.steps[i].kind == RP_STEP_RUN)
                 runs[schedule.steps[i].index]++;
