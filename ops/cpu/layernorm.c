@@ -6,6 +6,9 @@
 
 #include "pieces.h"
 
+/* Floats of a cache line. */
+enum { LINE = 16 };
+
 static float row_sum(const float *x, int64_t width) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -28,20 +31,34 @@ static float row_squares(const float *x, int64_t width, float mean) {
     return low + high + last * last;
 }
 
+/* y = n(x) weight + bias. Asks for the `next` row line by line, if there is one: rows are read from
+ * memory in the first of three passes only, and memory would wait during the others. */
+static void put_row(const float *x, const float *weight, const float *bias, float *y, int64_t width,
+                    float mean, float scale, const float *next) {
+    int64_t c = 0;
+    for (; c + LINE <= width; c += LINE) {
+        if (next != NULL)
+            __builtin_prefetch(next + c);
+        if (bias != NULL) {
+#pragma omp simd
+            for (int64_t i = c; i < c + LINE; i++)
+                y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+        } else {
+#pragma omp simd
+            for (int64_t i = c; i < c + LINE; i++)
+                y[i] = (x[i] - mean) * scale * weight[i];
+        }
+    }
+    for (; c < width; c++)
+        y[c] = (x[c] - mean) * scale * weight[c] + (bias != NULL ? bias[c] : 0.0f);
+}
+
 static void forward_row(const float *x, const float *weight, const float *bias, float *y,
-                        float *stats, int64_t width, float eps) {
+                        float *stats, int64_t width, float eps, const float *next) {
     const float count = width > 0 ? (float)width : 1.0f;
     const float mean = row_sum(x, width) / count;
     const float scale = 1.0f / sqrtf(row_squares(x, width, mean) / count + eps);
-    if (bias != NULL) {
-#pragma omp simd
-        for (int64_t c = 0; c < width; c++)
-            y[c] = (x[c] - mean) * scale * weight[c] + bias[c];
-    } else {
-#pragma omp simd
-        for (int64_t c = 0; c < width; c++)
-            y[c] = (x[c] - mean) * scale * weight[c];
-    }
+    put_row(x, weight, bias, y, width, mean, scale, next);
     if (stats != NULL) {
         stats[0] = mean;
         stats[1] = scale;
@@ -55,14 +72,16 @@ static float *behind(float *at, int64_t count) {
 
 typedef struct affine {
     const float *weight, *bias; /* bias may be NULL */
+    int64_t followed;           /* the first so many rows lie before another one of floats */
 } affine;
 
 static void forward_span(const rp_span *span, const void *job, int64_t k, int64_t piece) {
     const affine *a = job;
     float *stats = span->launch->out[1];
     (void)piece;
+    const float *next = k < a->followed ? span->in[0] + span->count : NULL;
     forward_row(span->in[0], a->weight, a->bias, span->out[0], stats != NULL ? stats + 2 * k : NULL,
-                span->count, span->launch->call.params->layernorm.eps);
+                span->count, span->launch->call.params->layernorm.eps, next);
 }
 
 /* Workspace: weight and bias, where they are widened, then the buffers of rows. */
@@ -72,7 +91,8 @@ rp_status RP_CPU(layernorm)(const rp_launch *launch) {
     const rp_source weight = rp_launch_source(launch, 1), bias = rp_launch_source(launch, 2);
     float *bias_at = behind(launch->workspace, weight.bf16 ? width : 0);
     const affine a = {rp_read(weight, 0, width, launch->workspace),
-                      rp_read(bias, 0, width, bias_at)};
+                      rp_read(bias, 0, width, bias_at),
+                      launch->call.in[0].dtype == RP_F32 ? rows - 1 : 0};
     if (width == 0)
         return RP_OK;
     return RP_CPU(for_rows)(launch, &(rp_rows){.rows = rows,
