@@ -31,7 +31,7 @@ while IFS=: read -r file name; do
   for id in $(grep -oE '[A-Z]{2,3}_[0-9]{2}' <<<"$name"); do
     tested[${id/_/-}]+=" ${file#tests/} "
   done
-done < <(grep -oE 'RP_TEST\(test_([A-Z]{2,3}_[0-9]{2}_)+' tests/*/test_*.c || true)
+done < <(grep -oE 'RP_TEST\(test_([A-Z]{2,3}_[0-9]{2}_)+' tests/*/*.c || true)
 
 while IFS='|' read -r _ id _ where _; do
   id=${id// /} where=$(sed -E 's/^ +| +$//g' <<<"$where")

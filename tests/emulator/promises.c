@@ -296,7 +296,7 @@ static void draw_masks(rp_backend_kind backend, bool record, float masks[STEPS][
     rp_context_destroy(context);
 }
 
-static void test_masks_are_new_in_each_replay_and_those_of_the_cpu(void) {
+static void test_RNG_04_RNG_05_RNG_07_masks_are_new_and_those_of_the_cpu(void) {
     static float cpu[STEPS][MASK], recorded[STEPS][MASK];
     draw_masks(RP_BACKEND_CPU, false, cpu);
     draw_masks(RP_BACKEND_CUDA, true, recorded);
@@ -349,7 +349,7 @@ static void test_memory_that_the_device_has_not_is_a_status(void) {
 
 /* What somebody else takes, here another executor, lies outside of an executor's budget; its own
  * memory does not. A device gives memory in pieces of a few MiB, so that little may not show. */
-static void test_memory_of_others_is_told_apart(void) {
+static void test_ME_07_memory_of_others_is_told_apart(void) {
     enum { SLACK = 8 << 20 };
     rp_context *context = rp_test_context(1), *other = rp_test_context(1);
     rp_executor *executor = NULL, *second = NULL;
@@ -402,9 +402,9 @@ static const rp_test tests[] = {
     RP_TEST(test_steps_are_those_of_the_cpu),
     RP_TEST(test_a_recorded_step_is_the_step),
     RP_TEST(test_a_recorded_step_is_the_step_in_bf16_and_micro_batches),
-    RP_TEST(test_masks_are_new_in_each_replay_and_those_of_the_cpu),
+    RP_TEST(test_RNG_04_RNG_05_RNG_07_masks_are_new_and_those_of_the_cpu),
     RP_TEST(test_memory_that_the_device_has_not_is_a_status),
-    RP_TEST(test_memory_of_others_is_told_apart),
+    RP_TEST(test_ME_07_memory_of_others_is_told_apart),
     RP_TEST(test_ops_of_the_caller_are_refused_by_name),
 };
 RP_SUITE(promises, tests)
