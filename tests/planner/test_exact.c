@@ -158,7 +158,8 @@ static void test_PL_04_exact_equals_trying_everything(void) {
         }
         rp_graph_destroy(graph);
     }
-    RP_CHECK(budgets > 300 && replayed > 100, "%d budgets, %d with replays", budgets, replayed);
+    RP_CHECK((uint64_t)budgets > seeds / 2 && (uint64_t)replayed > seeds / 6,
+             "%d budgets, %d with replays", budgets, replayed);
     free(w);
     rp_context_destroy(context);
 }
