@@ -168,7 +168,7 @@ static rp_status number_blocks(const repeats *r, uint32_t *of, uint32_t *count) 
         goto fail;
     }
     const stretch s = find_best(r, scratch);
-    if (s.end - s.begin < r->count / 2 || s.period < 2)
+    if (s.end - s.begin < r->count / 2 || s.period < 2 || s.end - s.begin < 2 * s.period)
         goto fail;
     const uint32_t cut = find_cut(r, &s, across, scratch);
     *count = (s.end - cut) / s.period;

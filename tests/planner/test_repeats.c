@@ -60,8 +60,10 @@ static void test_layers_are_found_by_structure(void) {
 static void test_what_does_not_repeat_has_no_blocks(void) {
     rp_context *context = rp_test_context(1);
     static const int64_t uneven[] = {1, 7, 3, 9, 2, 8, 5, 4, 6, 1};
-    rp_graph *graphs[] = {rp_test_chain(context, 40, 1, NULL, 1), /* one node is no block */
-                          rp_test_chain(context, 9, 1, uneven, 1), rp_test_unet(context, 8),
+    static const int64_t cut_off[] = {5, 1, 2, 3, 4, 1, 2, 3, 4, 1}; /* less than two periods */
+    rp_graph *graphs[] = {rp_test_chain(context, 40, 1, NULL, 1),    /* one node is no block */
+                          rp_test_chain(context, 9, 1, uneven, 1),
+                          rp_test_chain(context, 7, 1, cut_off, 1), rp_test_unet(context, 8),
                           rp_test_random_graph(context, 3, 60, RP_TEST_EVERYTHING)};
     for (size_t g = 0; g < sizeof graphs / sizeof graphs[0]; g++) {
         uint32_t of[MOST_NODES];
