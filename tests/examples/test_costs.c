@@ -183,7 +183,8 @@ static void test_auto_is_cheaper_than_the_core_of_attention(void) {
     const folder f = folder_make("costs_auto");
     char h200[PROCESS_PATH], budget[32];
     snprintf(h200, sizeof h200, "%s", device_file(&f, "h200"));
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    const size_t count = sizeof shapes / sizeof shapes[0];
+    for (size_t i = 0; i < rp_test_samples(count, count); i++) {
         const shape *s = &shapes[i];
         json_t *all = plan_of(&f, h200, s, 4, "--recompute", "none");
         json_t *core = plan_of(&f, h200, s, 4, "--recompute", "attention");
