@@ -13,7 +13,8 @@ typedef enum rp_backend_kind {
     /* addresses without memory, kernels that do nothing: planning and overhead at any size. What is
      * read from it is 0 */
     RP_BACKEND_NULL,
-    /* an NVIDIA GPU of compute capability 8.0 or more: the calling thread's current device. The
+    /* an NVIDIA GPU of compute capability 8.0 or more: the calling thread's current device when the
+     * executor is created, which has to be current in every later call with that executor, too. The
      * backend is in a library of its own, libreprise_cuda.so, which calls that name it load: the
      * file that the environment's REPRISE_CUDA_LIBRARY names, else the one beside this library (or
      * program), else what the loader finds. RP_UNSUPPORTED: it is not there. Programs and plans can
