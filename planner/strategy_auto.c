@@ -1,7 +1,9 @@
 /* auto: what all strategies by rule propose, and a search op by op that goes on from there. */
+#include "anneal.h"
 #include "exact.h"
 #include "frontier.h"
 #include "lists.h"
+#include "memo.h"
 
 /* Effort: schedules of uniform:N and block:N tried x nodes. With more than that N is thinned out,
  * and a strategy alone may have a smaller peak than this finds. */
@@ -10,6 +12,9 @@ enum { EFFORT = 400000, MIN_TRIED = 3 };
 /* What is listed has bounds of its own; on graphs with more nodes than that the search pays for it
  * all the same, because there time is short. */
 enum { FREE_NODES = 4000 };
+
+/* Graphs that are annealed; runs looked at for that: nodes x nodes x this, at most. */
+enum { LEAST_ANNEALED = 13, MOST_ANNEALED = 400, ANNEALING = 1600, MOST_ANNEALING = 100000000 };
 
 /* States of the exact search, where a graph is small enough for one: for one budget, for all. */
 enum { MOST_STATES = 10000, ALL_STATES = 50000 };
@@ -57,6 +62,19 @@ static rp_status list_all(rp_search *search, rp_drops *drops) {
     return status;
 }
 
+/* On small graphs, where the family is far from the bound. */
+static rp_status anneal(const rp_search *search, rp_candidates *set) {
+    const rp_graph *graph = search->graph;
+    const int64_t nodes = (int64_t)graph->node_count, wanted = nodes * nodes * ANNEALING;
+    const rp_bound *bound = NULL;
+    if (nodes < LEAST_ANNEALED || nodes > MOST_ANNEALED)
+        return RP_OK;
+    const rp_status status = rp_memo_bound(graph, &bound);
+    if (status != RP_OK)
+        return status;
+    return rp_anneal(&search->x, bound, wanted < MOST_ANNEALING ? wanted : MOST_ANNEALING, 1, set);
+}
+
 rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidates *set) {
     (void)argument;
     rp_search search;
@@ -74,6 +92,8 @@ rp_status rp_propose_auto(const rp_graph *graph, uint32_t argument, rp_candidate
         search.effort = effort;
     if (status == RP_OK)
         status = rp_frontier_explore(&search);
+    if (status == RP_OK)
+        status = anneal(&search, set);
     if (status == RP_OK)
         status = rp_exact_improve(graph, 0, MOST_STATES, ALL_STATES, set);
     rp_drops_clear(graph->context, &drops);

@@ -1,5 +1,6 @@
 /* One row a file test_<name>.c of this folder. Included by main.c, more than once. */
 RP_SUITE_ROW(accounting)
+RP_SUITE_ROW(anneal)
 RP_SUITE_ROW(anchors)
 RP_SUITE_ROW(auto)
 RP_SUITE_ROW(bound)
