@@ -285,6 +285,11 @@ static size_t find_member(const rp_candidates *set, int64_t budget) {
     return member;
 }
 
+/* Closer together towards the bottom, where costs rise fastest. */
+static int64_t find_target(int64_t bottom, int64_t high, int64_t i) {
+    return bottom + (int64_t)((rp_wide)(high - bottom) * i * i / (TARGETS * TARGETS));
+}
+
 static rp_status visit(anneal *a, int64_t effort) {
     const rp_graph *graph = a->runs.graph;
     const int64_t heat = graph->total_cost_ns / (int64_t)graph->node_count;
@@ -294,7 +299,7 @@ static rp_status visit(anneal *a, int64_t effort) {
         const size_t last = rp_candidates_count(a->set) - 1;
         const int64_t low = rp_candidates_get(a->set, last).live_peak_bytes;
         const int64_t bottom = low - (low - a->bound->floor_bytes) / 8;
-        const int64_t budget = bottom + (high - bottom) / TARGETS * (i % TARGETS);
+        const int64_t budget = find_target(bottom, high, i % TARGETS);
         const size_t member = find_member(a->set, budget);
         const rp_candidate c = rp_candidates_get(a->set, member);
         const int64_t gap = c.recompute_cost_ns - rp_bound_cost(a->bound, budget);
