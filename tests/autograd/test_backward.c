@@ -248,8 +248,9 @@ static void test_BW_08_backward_in_another_thread_than_forward(void) {
     worker works[3];
     for (int i = 0; i < 3; i++) {
         bench_open(&benches[i]);
-        works[i] = (worker){&benches[i],
-                            model_record(&benches[i], (model_options){.dropout = 0.1f}), RP_OK};
+        works[i] = (worker){
+            &benches[i], model_record(&benches[i], (model_options){.layers = 2, .dropout = 0.1f}),
+            RP_OK};
         bench_program(&benches[i], works[i].m.loss, NULL);
         bench_make(&benches[i], i < 2 ? "uniform:1" : "keep-all", RP_UNLIMITED);
     }

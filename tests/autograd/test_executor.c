@@ -273,7 +273,7 @@ static void test_adamw_follows_its_formula(void) {
 static void test_validation_shares_the_arena_of_training(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     rp_program_options options = RP_PROGRAM_OPTIONS;
     rp_program *validation = NULL;
     rp_plan *plan = NULL;
@@ -429,7 +429,7 @@ static void test_the_cpu_records_nothing(void) {
     for (int record = 0; record < 2; record++) {
         bench b;
         bench_open(&b);
-        const model m = model_record(&b, (model_options){.dropout = 0.1f});
+        const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
         bench_program(&b, m.loss, NULL);
         b.options = (rp_executor_options)RP_EXECUTOR_OPTIONS;
         b.options.record = record == 1;
@@ -452,7 +452,7 @@ static void test_PF_03_counters_tell_what_ran(void) {
     bench b;
     rp_executor_stats stats;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){0});
+    const model m = model_record(&b, (model_options){.layers = 2});
     bench_program(&b, m.loss, NULL);
     b.options.time_replays = true;
     bench_make(&b, "uniform:1", RP_UNLIMITED);
@@ -479,7 +479,7 @@ static void test_PF_03_counters_tell_what_ran(void) {
 static void test_measured_peak_is_that_of_the_addresses(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     bench_program(&b, m.loss, NULL);
     bench_make(&b, NULL, bench_minimum(&b));
     bench_run(&b);

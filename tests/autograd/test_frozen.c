@@ -232,8 +232,8 @@ static void test_FZ_06_evaluation_with_gradients_applies_the_plan(void) {
     bench b, plain;
     bench_open(&b);
     bench_open(&plain);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
-    const model n = model_record(&plain, (model_options){0});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
+    const model n = model_record(&plain, (model_options){.layers = 2});
     b.options.evaluate = true;
     bench_program(&b, m.loss, NULL);
     bench_make(&b, "uniform:1", RP_UNLIMITED);

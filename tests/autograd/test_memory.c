@@ -28,7 +28,8 @@ static int64_t calls_of_steps(const char *strategy, int accumulate, int threads,
     bench b;
     rp_program_options options = RP_PROGRAM_OPTIONS;
     bench_open_in(&b, rp_test_context(threads));
-    const model m = model_record(&b, (model_options){.dropout = 0.1f, .unfused = threads == 1});
+    const model m =
+        model_record(&b, (model_options){.layers = 2, .dropout = 0.1f, .unfused = threads == 1});
     options.optimizer = RP_OPTIMIZER_ADAMW;
     options.accumulate = accumulate > 1;
     bench_program(&b, m.loss, &options);
@@ -73,10 +74,11 @@ static void *counted_resize(void *user, void *block, size_t bytes) {
     return NULL;
 }
 
-/* A thousand steps of T0d; every third one is forward only. Nothing is asked of the allocator after
- * the executor was made, and what the process holds is flat from step 5 on. */
+/* A thousand steps of half of T0d, a quarter of them with RP_TEST_BRIEF=1; every third one is
+ * forward only. Nothing is asked of the allocator after the executor was made, and what the process
+ * holds is flat from step 5 on. */
 static void check_thousand_steps(const char *strategy) {
-    enum { FLAT = 64 * 1024 }; /* a kilobyte a step would be 16 times as much */
+    enum { FLAT = 64 * 1024 }; /* a kilobyte a step would be 4 or 16 times as much */
     bench b;
     counted count = {0, 0};
     rp_context_options options = RP_CONTEXT_OPTIONS;
@@ -86,13 +88,14 @@ static void check_thousand_steps(const char *strategy) {
     int64_t early = 0;
     RP_REQUIRE_OK(NULL, rp_context_create(&options, &context));
     bench_open_in(&b, context);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     bench_program(&b, m.loss, NULL);
     b.options = (rp_executor_options)RP_EXECUTOR_OPTIONS;
     bench_make(&b, strategy, strategy[0] == 'a' ? bench_minimum(&b) : RP_UNLIMITED);
     const rp_executor *e = b.executor;
     const counted before = count;
-    for (uint64_t s = 0; s < 1000; s++) {
+    const uint64_t steps = rp_test_samples(1000, 1000);
+    for (uint64_t s = 0; s < steps; s++) {
         RP_REQUIRE_OK(b.context, rp_executor_begin_step(b.executor, s, 1.0f));
         RP_REQUIRE_OK(b.context, rp_executor_forward(b.executor));
         if (s % 3 != 2) {
@@ -103,8 +106,8 @@ static void check_thousand_steps(const char *strategy) {
     }
     const int64_t late = rp_process_outside(e->arena, e->arena_bytes);
     RP_CHECK(early > 0 && (late - early <= FLAT || heap_is_held_back()),
-             "%s: %lld bytes more behind step 1000 than step 5", strategy,
-             (long long)(late - early));
+             "%s: %lld bytes more behind step %d than step 5", strategy, (long long)(late - early),
+             (int)steps);
     RP_CHECK_EQUAL(count.calls, before.calls);
     RP_CHECK_EQUAL(count.live, before.live);
     bench_close(&b);
@@ -123,7 +126,7 @@ static void test_ME_16_nothing_leaks_over_a_thousand_steps(void) {
 static void test_ME_14_only_gradients_of_parameters_outlive_a_step(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){0});
+    const model m = model_record(&b, (model_options){.layers = 2});
     bench_program(&b, m.loss, NULL);
     const rp_graph *graph = rp_program_graph(b.program);
     int64_t gradients = 0;
@@ -353,7 +356,7 @@ static void test_ME_09_parameters_are_told_from_activations(void) {
 
 /* ---- Live and reserved ----------------------------------------------------------------------- */
 
-enum { RAGGED_UNIT = 16384, RAGGED_ROWS = 16, RAGGED_STEPS = 100 };
+enum { RAGGED_UNIT = 16384, RAGGED_ROWS = 16, RAGGED_STEPS = 100 /* or a quarter of it */ };
 
 /* Values of 1, 8, 3, 1, 8 and 3 MiB for sixteen rows. */
 static rp_tensor record_ragged(bench *b, rp_tensor w, int rows) {
@@ -434,7 +437,7 @@ static void test_ME_13_reserved_is_predicted_and_does_not_grow(void) {
     const uint64_t replays = count_replayed_kernels(b.plan);
     const uint64_t rest_replays = count_replayed_kernels(rest_plan);
     int64_t calls = 0;
-    for (int s = 0; s < RAGGED_STEPS; s++) {
+    for (int s = 0; s < (int)rp_test_samples(RAGGED_STEPS, RAGGED_STEPS); s++) {
         const bool ragged = s % 4 == 3;
         if (ragged)
             RP_REQUIRE_OK(b.context, rp_executor_run(rest_executor));

@@ -124,7 +124,7 @@ static uint64_t train_T0d(bench *b, const model *m, int steps) {
 static void test_RNG_02_fifty_steps_have_equal_losses(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     bench_program(&b, m.loss, NULL);
     uint64_t wanted = 0;
     for (int i = 0; i < STRATEGIES; i++) {
@@ -142,7 +142,7 @@ static void test_RNG_02_fifty_steps_have_equal_losses(void) {
 static void test_RNG_03_a_replay_moves_no_generator(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     bench_program(&b, m.loss, NULL);
     uint64_t hashes[2 * STRATEGIES];
     for (int i = 0; i < 2 * STRATEGIES; i++) {
@@ -464,7 +464,7 @@ static void test_ST_05_decisions_are_made_once(void) {
 static void test_ST_06_the_callers_thread_count_does_not_matter(void) {
     bench b;
     bench_open(&b);
-    const model m = model_record(&b, (model_options){.dropout = 0.1f});
+    const model m = model_record(&b, (model_options){.layers = 2, .dropout = 0.1f});
     loss = m.loss;
     first_hash = 0;
     bench_program(&b, loss, NULL);
