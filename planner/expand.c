@@ -8,13 +8,16 @@ enum { MAX_RUNS_PER_NODE = 24, MAX_RUNS_BASE = 65536 };
 
 /* ---- First pass: who runs when --------------------------------------------------------------- */
 
-/* Whether the value, last used in its `last_stage`, is still carried when stage t begins. */
+/* Whether the value, last used in its `stage`, is still carried when stage t begins. */
 static inline bool is_carried(const rp_expander *x, const rp_drops *drops, uint32_t value,
                               uint32_t t) {
-    const uint32_t since = x->last_stage[value];
+    uint32_t e = drops->head[value];
+    if (e == RP_NONE)
+        return true;
+    const uint32_t since = x->use[value].stage;
     if (since == t)
         return true;
-    for (uint32_t e = drops->head[value]; e != RP_NONE; e = drops->entries[e].next)
+    for (; e != RP_NONE; e = drops->entries[e].next)
         if (drops->entries[e].stage >= since && drops->entries[e].stage < t)
             return false;
     return true;
@@ -22,9 +25,6 @@ static inline bool is_carried(const rp_expander *x, const rp_drops *drops, uint3
 
 static bool reserve_runs(rp_expander *x, size_t outputs) {
     rp_context *const context = x->graph->context;
-    if (x->run_count < x->run_capacity && x->run_count < x->stage_capacity &&
-        x->instance_count + outputs <= x->instance_capacity)
-        return true;
     return rp_reserve(context, &x->run_node, &x->run_capacity, x->run_count + 1,
                       sizeof *x->run_node) &&
            rp_reserve(context, &x->run_stage, &x->stage_capacity, x->run_count + 1,
@@ -33,47 +33,76 @@ static bool reserve_runs(rp_expander *x, size_t outputs) {
                       sizeof *x->instances);
 }
 
+static bool spare(rp_expander *x, uint32_t run, uint32_t value) {
+    if (!rp_reserve(x->graph->context, &x->spared, &x->spared_capacity, x->spared_count + 1,
+                    sizeof *x->spared))
+        return false;
+    x->spared[x->spared_count++] = (rp_spared){run, value, x->current[value]};
+    return true;
+}
+
+/* Notes who meets in this run. */
+static bool note_meetings(rp_expander *x, uint32_t n, uint32_t run) {
+    const uint32_t begin = x->pair_begin[n], end = x->pair_begin[n + 1];
+    if (x->meeting_count + (end - begin) > x->meeting_capacity &&
+        !rp_reserve(x->graph->context, &x->meetings, &x->meeting_capacity,
+                    x->meeting_count + (end - begin), sizeof *x->meetings))
+        return false;
+    for (uint32_t p = begin; p < end; p++) {
+        const rp_inplace_pair pair = x->pairs[p];
+        x->meetings[x->meeting_count++] =
+            (rp_meeting){run, p, x->current[pair.input], x->current[pair.output], false};
+    }
+    return true;
+}
+
 /* Node n runs in stage t. An output that is still carried stays where it is: whether it really is
  * live shows only when somebody uses it. */
-static bool run_node(rp_expander *x, const rp_drops *drops, uint32_t n, uint32_t t) {
+static inline bool run_node(rp_expander *x, const rp_drops *drops, uint32_t n, uint32_t t) {
     const uint32_t begin = x->output_begin[n], end = x->output_begin[n + 1];
-    if (!reserve_runs(x, end - begin))
+    if ((x->run_count >= x->run_capacity || x->run_count >= x->stage_capacity ||
+         x->instance_count + (end - begin) > x->instance_capacity) &&
+        !reserve_runs(x, end - begin))
         return false;
     const uint32_t run = (uint32_t)x->run_count++;
     x->run_node[run] = n;
     x->run_stage[run] = t;
-    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++) {
-        x->instances[x->current[x->inputs[i]]].last = run;
-        x->last_stage[x->inputs[i]] = t;
-    }
+    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++)
+        x->use[x->inputs[i]] = (rp_use){run, t};
     for (uint32_t o = begin; o < end; o++) {
         const uint32_t value = x->outputs[o];
-        if (n != t && is_carried(x, drops, value, t))
-            continue;
+        if (n != t) {
+            if (is_carried(x, drops, value, t)) {
+                if (!spare(x, run, value))
+                    return false;
+                continue;
+            }
+            x->instances[x->current[value]].last = x->use[value].run;
+        }
         x->instances[x->instance_count] = (rp_instance){value, run, run, RP_NONE};
         x->current[value] = (uint32_t)x->instance_count++;
-        x->last_stage[value] = t;
+        x->use[value] = (rp_use){run, t};
     }
-    return true;
+    return x->pair_begin[n] == x->pair_begin[n + 1] || note_meetings(x, n, run);
 }
 
 /* How a pass ended. */
 typedef enum outcome { COMPLETE, BEYOND, NO_MEMORY } outcome;
 
-/* Runs again what `list` of stage t lacks, depth first, each just before its reader. */
-static outcome run_missing(rp_expander *x, const rp_drops *drops, uint32_t list, uint32_t t,
+/* Runs again what the list of stage t lacks from its input `first` on, depth first, each just
+ * before its reader. */
+static outcome run_missing(rp_expander *x, const rp_drops *drops, uint32_t t, uint32_t first,
                            int64_t max_cost, size_t max_runs) {
-    const rp_graph *graph = x->graph;
     size_t depth = 1;
-    x->stack[0] = list;
-    x->cursor[0] = x->input_begin[list];
+    x->stack[0] = t;
+    x->cursor[0] = first;
     for (;;) {
         const uint32_t n = x->stack[depth - 1];
         uint32_t i = x->cursor[depth - 1];
         while (i < x->input_begin[n + 1] && is_carried(x, drops, x->inputs[i], t))
             i++;
         if (i < x->input_begin[n + 1]) {
-            const uint32_t writer = graph->values[x->inputs[i]].writer;
+            const uint32_t writer = x->writer[x->inputs[i]];
             x->cursor[depth - 1] = i + 1;
             x->stack[depth] = writer;
             x->cursor[depth++] = x->input_begin[writer];
@@ -81,33 +110,131 @@ static outcome run_missing(rp_expander *x, const rp_drops *drops, uint32_t list,
         }
         if (--depth == 0)
             return COMPLETE;
-        if (__builtin_add_overflow(x->cost, graph->nodes[n].cost_ns, &x->cost) ||
-            x->cost > max_cost || x->run_count >= max_runs)
+        if (__builtin_add_overflow(x->cost, x->node_cost[n], &x->cost) || x->cost > max_cost ||
+            x->run_count >= max_runs)
             return BEYOND;
         if (!run_node(x, drops, n, t))
             return NO_MEMORY;
     }
 }
 
+/* The instances that are current at the end: they end with the last use of their value. */
+static void end_current(rp_expander *x) {
+    const uint32_t nodes = (uint32_t)x->graph->node_count;
+    for (uint32_t o = 0; o < x->output_begin[nodes]; o++)
+        x->instances[x->current[x->outputs[o]]].last = x->use[x->outputs[o]].run;
+    for (uint32_t i = x->input_begin[nodes]; i < x->input_begin[nodes + 1]; i++)
+        x->instances[x->current[x->inputs[i]]].last = RP_NONE;
+}
+
 static outcome find_runs(rp_expander *x, const rp_drops *drops, int64_t max_cost) {
     const uint32_t nodes = (uint32_t)x->graph->node_count;
     const size_t max_runs = (size_t)nodes * MAX_RUNS_PER_NODE + MAX_RUNS_BASE;
     x->run_count = x->instance_count = 0;
+    x->spared_count = x->meeting_count = 0;
     x->cost = 0;
     for (uint32_t t = 0; t <= nodes; t++) {
-        const outcome end = run_missing(x, drops, t, t, max_cost, max_runs);
-        if (end != COMPLETE)
-            return end;
+        uint32_t i = x->input_begin[t];
+        while (i < x->input_begin[t + 1] && is_carried(x, drops, x->inputs[i], t))
+            i++;
+        if (i < x->input_begin[t + 1]) {
+            const outcome end = run_missing(x, drops, t, i, max_cost, max_runs);
+            if (end != COMPLETE)
+                return end;
+        }
         if (t < nodes && !run_node(x, drops, t, t))
             return NO_MEMORY;
     }
-    for (uint32_t i = x->input_begin[nodes]; i < x->input_begin[nodes + 1]; i++)
-        x->instances[x->current[x->inputs[i]]].last = RP_NONE;
+    end_current(x);
     x->made_count = x->instance_count;
     return COMPLETE;
 }
 
-/* ---- Second pass: what is live --------------------------------------------------------------- */
+/* ---- Second pass, without views -------------------------------------------------------------- */
+
+/* Bytes more from run `begin` up to run `end`, which is excluded. */
+static inline void add_bytes(rp_expander *x, uint32_t begin, uint32_t end, int64_t bytes) {
+    x->run_live[begin] += bytes;
+    x->run_live[end] -= bytes;
+}
+
+/* Spared outputs that nobody uses any more begin and end with the run. */
+static bool make_unused(rp_expander *x) {
+    for (size_t s = 0; s < x->spared_count; s++) {
+        const rp_spared *spared = &x->spared[s];
+        if (x->instances[spared->instance].last >= spared->run)
+            continue;
+        if (!rp_reserve(x->graph->context, &x->instances, &x->instance_capacity,
+                        x->instance_count + 1, sizeof *x->instances))
+            return false;
+        x->instances[x->instance_count++] =
+            (rp_instance){spared->value, spared->run, spared->run, RP_NONE};
+        add_bytes(x, spared->run, spared->run + 1, x->size[spared->value]);
+    }
+    return true;
+}
+
+/* Whether meeting m applies: the input ends with the run, the output begins with it, and neither
+ * has met another one. */
+static bool is_taken_over(const rp_expander *x, size_t m) {
+    const rp_meeting *now = &x->meetings[m];
+    const rp_instance *output = &x->instances[now->output];
+    if (x->instances[now->input].last != now->run ||
+        (output->begin != now->run && output->last >= now->run))
+        return false;
+    for (size_t i = m; i-- > 0 && x->meetings[i].run == now->run;)
+        if (x->meetings[i].applies &&
+            (x->meetings[i].input == now->input || x->meetings[i].output == now->output))
+            return false;
+    return true;
+}
+
+/* Bytes of outputs that sit in a dying input's place count once. */
+static void take_over(rp_expander *x) {
+    for (size_t m = 0; m < x->meeting_count; m++) {
+        rp_meeting *meeting = &x->meetings[m];
+        meeting->applies = is_taken_over(x, m);
+        if (meeting->applies)
+            add_bytes(x, meeting->run, meeting->run + 1, -x->size[x->pairs[meeting->pair].output]);
+    }
+}
+
+/* What is live in each run, from what begins and ends in it: no sum can exceed 2^63 - 1, because
+ * the graph's own does not. The same outcomes as below. */
+static outcome sum_up(rp_expander *x, int64_t max_peak, int64_t level) {
+    if (!rp_reserve(x->graph->context, &x->run_live, &x->live_capacity, x->run_count + 1,
+                    sizeof *x->run_live))
+        return NO_MEMORY;
+    memset(x->run_live, 0, (x->run_count + 1) * sizeof *x->run_live);
+    for (size_t i = 0; i < x->made_count; i++) {
+        const rp_instance *made = &x->instances[i];
+        add_bytes(x, made->begin, made->last == RP_NONE ? (uint32_t)x->run_count : made->last + 1,
+                  x->size[made->value]);
+    }
+    if (!make_unused(x))
+        return NO_MEMORY;
+    take_over(x);
+    int64_t live = x->graph->persistent_bytes;
+    x->peak = live;
+    x->peak_run = 0;
+    x->excess = 0;
+    for (uint32_t run = 0; run < x->run_count; run++) {
+        live += x->run_live[run];
+        const int64_t now = live + x->workspace[x->run_node[run]];
+        if (now > max_peak)
+            return BEYOND;
+        x->run_live[run] = now;
+        if (now > level && __builtin_add_overflow(x->excess, now - level, &x->excess))
+            x->excess = INT64_MAX;
+        if (now > x->peak) {
+            x->peak = now;
+            x->peak_run = run;
+        }
+    }
+    return COMPLETE;
+}
+
+/* ---- Second pass, with views ----------------------------------------------------------------- */
 
 static bool reserve_instances(rp_expander *x) {
     rp_context *const context = x->graph->context;
@@ -200,8 +327,6 @@ static outcome begin_instance(rp_expander *x, uint32_t n, uint32_t run, uint32_t
  * else on it. */
 static bool is_given_up(const rp_expander *x, uint32_t n, uint32_t run, uint32_t value) {
     const uint32_t storage = x->storage[x->at[value]];
-    if (!x->has_views)
-        return x->instances[x->at[value]].last == run;
     for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++)
         if (x->inputs[i] != value && x->storage[x->at[x->inputs[i]]] == storage)
             return false;
@@ -286,8 +411,9 @@ static outcome find_peak(rp_expander *x, int64_t max_peak, int64_t level) {
 rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limits limits,
                           bool *within) {
     outcome end = find_runs(expander, drops, limits.cost);
+    expander->is_linked = expander->has_views;
     if (end == COMPLETE)
-        end = find_peak(expander, limits.peak, limits.level);
+        end = (expander->has_views ? find_peak : sum_up)(expander, limits.peak, limits.level);
     *within = end == COMPLETE;
     return end == NO_MEMORY ? rp_fail_memory(expander->graph->context, "a schedule being tried")
                             : RP_OK;
@@ -295,16 +421,34 @@ rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limit
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-rp_status rp_expander_build(const rp_expander *x, rp_schedule *schedule) {
-    rp_context *const context = x->graph->context;
-    schedule->count = 0;
-    for (uint32_t run = 0; run < x->run_count; run++) {
-        bool ok = rp_schedule_append(context, schedule, RP_STEP_RUN, x->run_node[run]);
-        for (uint32_t e = x->run_end[run]; ok && e != RP_NONE; e = x->instances[e].next)
-            ok = rp_schedule_append(context, schedule, RP_STEP_DROP, x->instances[e].value);
-        if (!ok)
-            return rp_fail_memory(context, "a schedule");
+/* What ends with each run, if it is not known yet: what begins there too comes first. */
+static bool link_all(rp_expander *x) {
+    if (x->is_linked)
+        return true;
+    if (!rp_reserve(x->graph->context, &x->run_end, &x->end_capacity, x->run_count,
+                    sizeof *x->run_end))
+        return false;
+    link_ends(x);
+    for (size_t i = x->made_count; i < x->instance_count; i++) {
+        x->instances[i].next = x->run_end[x->instances[i].last];
+        x->run_end[x->instances[i].last] = (uint32_t)i;
     }
+    x->is_linked = true;
+    return true;
+}
+
+rp_status rp_expander_build(rp_expander *x, rp_schedule *schedule) {
+    schedule->count = 0;
+    if (!link_all(x) || !rp_reserve(x->graph->context, &schedule->steps, &schedule->capacity,
+                                    x->run_count + x->instance_count, sizeof *schedule->steps))
+        return rp_fail_memory(x->graph->context, "a schedule");
+    rp_step *step = schedule->steps;
+    for (uint32_t run = 0; run < x->run_count; run++) {
+        *step++ = (rp_step){.kind = RP_STEP_RUN, .index = x->run_node[run]};
+        for (uint32_t e = x->run_end[run]; e != RP_NONE; e = x->instances[e].next)
+            *step++ = (rp_step){.kind = RP_STEP_DROP, .index = x->instances[e].value};
+    }
+    schedule->count = (size_t)(step - schedule->steps);
     return RP_OK;
 }
 

@@ -36,6 +36,24 @@ typedef struct rp_instance {
     uint32_t next;        /* another one that ends with the same run */
 } rp_instance;
 
+/* Where a value was used last. */
+typedef struct rp_use {
+    uint32_t run, stage;
+} rp_use;
+
+/* An output of a replay that is carried and so is not made again: if it turns out that nobody uses
+ * it any more, it begins and ends with the run all the same. */
+typedef struct rp_spared {
+    uint32_t run, value, instance; /* the instance that is carried */
+} rp_spared;
+
+/* A run in which an output may take an input's place. */
+typedef struct rp_meeting {
+    uint32_t run, pair;
+    uint32_t input, output; /* instances */
+    bool applies;
+} rp_meeting;
+
 typedef struct rp_expander {
     const rp_graph *graph;
 
@@ -49,11 +67,16 @@ typedef struct rp_expander {
     bool has_views;
     rp_drop *forced; /* what marks ask for */
     size_t forced_count;
+    uint32_t *writer;               /* of each value */
+    int64_t *size;                  /* of each value: bytes */
+    int64_t *node_cost, *workspace; /* of each node */
+    uint32_t *pair_begin;           /* of each node, one more at the end: its in-place pairs, */
+    struct rp_inplace_pair *pairs;  /* as far as they can ever apply; none where there are views */
 
     /* the expansion */
     uint32_t *run_node, *run_stage; /* of each run */
-    uint32_t *run_end;              /* of each run: the first instance that ends with it */
-    int64_t *run_live;              /* of each run: the bytes that are live while it runs */
+    uint32_t *run_end; /* of each run: the first instance that ends with it; once it is linked */
+    int64_t *run_live; /* of each run: the bytes that are live while it runs */
     size_t run_count, run_capacity, stage_capacity, end_capacity, live_capacity;
     rp_instance *instances; /* by `begin`; behind made_count those that end with the run itself */
     size_t instance_count, instance_capacity, made_count;
@@ -61,9 +84,17 @@ typedef struct rp_expander {
     int64_t excess; /* bytes above `level` of the limits, summed over all runs */
     uint32_t peak_run;
 
+    bool is_linked;
+
     /* while it is made */
-    uint32_t *current, *last_stage; /* of each value */
+    uint32_t *current; /* of each value */
+    rp_use *use;       /* of each value */
     uint32_t *stack, *cursor;
+    rp_spared *spared;
+    rp_meeting *meetings;
+    size_t spared_count, spared_capacity, meeting_count, meeting_capacity;
+
+    /* where there are views: elsewhere every instance is its own storage */
     uint32_t *at;                        /* of each value: its live instance */
     uint32_t *storage, *live_on, *taken; /* of each instance: its storage; of that: values, run */
     int64_t *bytes;                      /* of each storage */
@@ -104,7 +135,16 @@ rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limit
                           bool *within);
 
 /* The schedule of the last expansion. */
-rp_status rp_expander_build(const rp_expander *expander, rp_schedule *schedule);
+rp_status rp_expander_build(rp_expander *expander, rp_schedule *schedule);
+
+/* The storage of an instance, named by the first instance on it, and its bytes. */
+static inline uint32_t rp_expander_storage(const rp_expander *x, uint32_t instance) {
+    return x->has_views ? x->storage[instance] : instance;
+}
+
+static inline int64_t rp_expander_bytes(const rp_expander *x, uint32_t storage) {
+    return x->has_views ? x->bytes[storage] : x->size[x->instances[storage].value];
+}
 
 /* A value that is live at some run and waits: used before it and behind it, but not by it. */
 typedef struct rp_wait {

@@ -53,6 +53,32 @@ static void flatten_outputs(const rp_graph *graph, rp_expander *x) {
     x->output_begin[graph->node_count] = count;
 }
 
+/* What the expansion asks of values and nodes again and again, close together. */
+static void copy_figures(const rp_graph *graph, rp_expander *x) {
+    for (size_t v = 0; v < graph->value_count; v++) {
+        x->writer[v] = graph->values[v].writer;
+        x->size[v] = graph->values[v].bytes;
+    }
+    for (size_t n = 0; n < graph->node_count; n++) {
+        x->node_cost[n] = graph->nodes[n].cost_ns;
+        x->workspace[n] = graph->nodes[n].workspace;
+    }
+}
+
+/* With views it is not enough to look at instances. */
+static void list_pairs(const rp_graph *graph, rp_expander *x) {
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const rp_inplace_pair *pairs = rp_node_inplace(graph, n);
+        x->pair_begin[n] = count;
+        for (size_t i = 0; i < graph->nodes[n].inplace.count && !x->has_views; i++)
+            if (is_activation(graph, pairs[i].input) && is_activation(graph, pairs[i].output) &&
+                x->size[pairs[i].output] <= x->size[pairs[i].input])
+                x->pairs[count++] = pairs[i];
+    }
+    x->pair_begin[graph->node_count] = count;
+}
+
 /* ---- What may not run again ------------------------------------------------------------------ */
 
 /* What a node marked recompute writes cannot be held instead: its readers run again no later than
@@ -228,12 +254,19 @@ static bool allocate(rp_expander *x) {
     x->hold = rp_alloc(context, values, sizeof *x->hold);
     x->forced = rp_alloc(context, marked, sizeof *x->forced);
     x->current = rp_alloc(context, values, sizeof *x->current);
-    x->last_stage = rp_alloc(context, values, sizeof *x->last_stage);
+    x->use = rp_alloc(context, values, sizeof *x->use);
     x->at = rp_alloc(context, values, sizeof *x->at);
+    x->writer = rp_alloc(context, values, sizeof *x->writer);
+    x->size = rp_alloc(context, values, sizeof *x->size);
+    x->node_cost = rp_alloc(context, nodes, sizeof *x->node_cost);
+    x->workspace = rp_alloc(context, nodes, sizeof *x->workspace);
+    x->pair_begin = rp_alloc(context, nodes + 1, sizeof *x->pair_begin);
+    x->pairs = rp_alloc(context, graph->pair_count, sizeof *x->pairs);
     x->stack = rp_alloc(context, nodes + 1, sizeof *x->stack);
     x->cursor = rp_alloc(context, nodes + 1, sizeof *x->cursor);
     return x->input_begin && x->inputs && x->output_begin && x->outputs && x->fixed && x->hold &&
-           x->forced && x->current && x->last_stage && x->at && x->stack && x->cursor;
+           x->forced && x->current && x->use && x->at && x->stack && x->cursor && x->writer &&
+           x->size && x->node_cost && x->workspace && x->pair_begin && x->pairs;
 }
 
 rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander) {
@@ -251,6 +284,8 @@ rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander) {
     }
     flatten_inputs(graph, expander);
     flatten_outputs(graph, expander);
+    copy_figures(graph, expander);
+    list_pairs(graph, expander);
     for (size_t v = 0; v < graph->value_count; v++)
         expander->hold[v] = RP_NONE;
     find_fixed(expander, own, deadline, last_demand, next_write);
@@ -271,10 +306,11 @@ void rp_expander_clear(rp_expander *x) {
         return;
     rp_context *const context = x->graph->context;
     void *const blocks[] = {
-        x->input_begin, x->inputs,   x->output_begin, x->outputs,   x->fixed,   x->hold,
-        x->forced,      x->run_node, x->run_stage,    x->run_end,   x->current, x->at,
-        x->last_stage,  x->stack,    x->cursor,       x->instances, x->storage, x->taken,
-        x->live_on,     x->bytes,    x->run_live,
+        x->input_begin, x->inputs,    x->output_begin, x->outputs,    x->fixed,    x->hold,
+        x->forced,      x->run_node,  x->run_stage,    x->run_end,    x->current,  x->at,
+        x->use,         x->stack,     x->cursor,       x->instances,  x->storage,  x->taken,
+        x->live_on,     x->bytes,     x->run_live,     x->spared,     x->meetings, x->writer,
+        x->size,        x->node_cost, x->workspace,    x->pair_begin, x->pairs,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         rp_free(context, blocks[i]);

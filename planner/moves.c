@@ -211,14 +211,14 @@ static int64_t find_limit(const rp_price *most, int64_t bytes) {
 static rp_status drop_storage(rp_survey *s, size_t first, int kind, const rp_price *most,
                               rp_move *move, bool *fits) {
     const rp_expander *x = s->x;
-    const uint32_t storage = x->storage[s->waits[first].instance];
-    const int64_t bytes = x->bytes[storage];
+    const uint32_t storage = rp_expander_storage(x, s->waits[first].instance);
+    const int64_t bytes = rp_expander_bytes(x, storage);
     uint32_t before = 0, after = RP_NONE;
     move->limit =
         find_limit(most, sum_hot(s, s->waits[first].before, s->waits[first].after, bytes, false));
     for (size_t i = first; i < s->wait_count; i++) {
         const rp_wait *wait = &s->waits[i];
-        if (x->storage[wait->instance] != storage)
+        if (rp_expander_storage(x, wait->instance) != storage)
             continue;
         const uint32_t border = find_border(s, wait);
         if (border == RP_NONE)
@@ -243,7 +243,7 @@ static rp_status drop_storage(rp_survey *s, size_t first, int kind, const rp_pri
 rp_status rp_survey_drop(rp_survey *s, size_t wait, int kind, const rp_price *most, rp_move *move,
                          bool *fits) {
     const rp_expander *x = s->x;
-    const uint32_t storage = x->storage[s->waits[wait].instance];
+    const uint32_t storage = rp_expander_storage(x, s->waits[wait].instance);
     *fits = false;
     begin_move(s, move);
     if (x->has_views && s->others[storage] > 0)
@@ -301,7 +301,7 @@ static int64_t find_relief(const rp_survey *s, uint32_t instance) {
     for (uint32_t u = s->use_begin[instance]; u < s->use_begin[instance + 1]; u++)
         if (s->uses[u] >= x->peak_run && s->run_mark[s->uses[u]] != s->mark)
             return 0;
-    return x->bytes[x->storage[instance]];
+    return rp_expander_bytes(x, rp_expander_storage(x, instance));
 }
 
 /* The replays that served only the saved ones are saved too. */
@@ -342,7 +342,7 @@ rp_status rp_survey_hold(rp_survey *s, uint32_t run, rp_move *move, bool *fits) 
                 return rp_fail_memory(context, "a move of the search");
         }
         if (x->instances[before].last < x->peak_run && x->peak_run < run)
-            move->bytes += x->bytes[x->storage[i]];
+            move->bytes += rp_expander_bytes(x, rp_expander_storage(x, i));
     }
     if (!enlist(s, s->run_mark, run) || !save_inputs(s, move))
         return rp_fail_memory(context, "a move of the search");

@@ -61,8 +61,8 @@ void rp_search_clear(rp_search *search) {
 }
 
 rp_status rp_search_expand(rp_search *s, const rp_drops *drops, rp_limits limits, bool *within) {
-    const rp_expander *x = &s->x;
-    rp_status status = rp_expander_run(&s->x, drops, limits, within);
+    rp_expander *const x = &s->x;
+    rp_status status = rp_expander_run(x, drops, limits, within);
     s->effort -= (int64_t)x->run_count;
     if (status == RP_OK && *within)
         status = rp_shelf_offer(&s->shelf, x, drops);
