@@ -10,6 +10,7 @@ typedef struct member {
     rp_candidate measure;
     rp_step *steps;
     size_t count;
+    bool is_verified;
 } member;
 
 struct rp_candidates {
@@ -81,46 +82,67 @@ static void replace_beaten(rp_candidates *set, size_t place, int64_t peak) {
     set->count -= end - place;
 }
 
-rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule) {
+/* Takes over the steps of a member that is wanted; they are freed if that fails. */
+static rp_status insert(rp_candidates *set, member fresh) {
     rp_context *const context = set->graph->context;
-    rp_verdict verdict;
-    const rp_status status =
-        rp_verify_schedule(set->graph, schedule->steps, schedule->count, &verdict);
-    if (status != RP_OK)
-        return status;
-    const rp_candidate measure = {verdict.live_peak_bytes, verdict.recompute_cost_ns,
-                                  verdict.recompute_nodes};
-    if (!rp_candidates_wants(set, measure))
-        return RP_OK;
-    if (!rp_reserve(context, &set->members, &set->capacity, set->count + 1, sizeof(member)))
+    if (!rp_reserve(context, &set->members, &set->capacity, set->count + 1, sizeof(member))) {
+        rp_free(context, fresh.steps);
         return rp_fail_memory(context, "a family of schedules");
-    member fresh = {measure, rp_resize(context, NULL, schedule->count, sizeof(rp_step)),
-                    schedule->count};
-    if (fresh.steps == NULL)
-        return rp_fail_memory(context, "a schedule of a family");
-    if (schedule->count > 0)
-        memcpy(fresh.steps, schedule->steps, schedule->count * sizeof(rp_step));
-    const size_t place = count_cheaper(set, &measure);
-    replace_beaten(set, place, measure.live_peak_bytes);
+    }
+    const size_t place = count_cheaper(set, &fresh.measure);
+    replace_beaten(set, place, fresh.measure.live_peak_bytes);
     set->members[place] = fresh;
     set->count++;
     return RP_OK;
 }
 
+static rp_status measure_steps(const rp_graph *graph, const rp_step *steps, size_t count,
+                               rp_candidate *measure) {
+    rp_verdict verdict;
+    const rp_status status = rp_verify_schedule(graph, steps, count, &verdict);
+    if (status == RP_OK)
+        *measure = (rp_candidate){verdict.live_peak_bytes, verdict.recompute_cost_ns,
+                                  verdict.recompute_nodes};
+    return status;
+}
+
+rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule) {
+    rp_context *const context = set->graph->context;
+    member fresh = {.count = schedule->count, .is_verified = true};
+    const rp_status status =
+        measure_steps(set->graph, schedule->steps, schedule->count, &fresh.measure);
+    if (status != RP_OK || !rp_candidates_wants(set, fresh.measure))
+        return status;
+    fresh.steps = rp_resize(context, NULL, schedule->count, sizeof *fresh.steps);
+    if (fresh.steps == NULL)
+        return rp_fail_memory(context, "a schedule of a family");
+    if (schedule->count > 0)
+        memcpy(fresh.steps, schedule->steps, schedule->count * sizeof *fresh.steps);
+    return insert(set, fresh);
+}
+
+rp_status rp_candidates_offer_expansion(rp_candidates *set, rp_expander *x) {
+    rp_context *const context = set->graph->context;
+    const rp_candidate measure = {x->peak, x->cost, x->run_count - set->graph->node_count};
+    if (!rp_candidates_wants(set, measure))
+        return RP_OK;
+    const size_t most = x->run_count + x->instance_count;
+    rp_schedule schedule = {.steps = rp_resize(context, NULL, most, sizeof *schedule.steps),
+                            .capacity = most};
+    if (schedule.steps == NULL)
+        return rp_fail_memory(context, "a schedule of a family");
+    const rp_status status = rp_expander_build(x, &schedule);
+    if (status == RP_OK)
+        return insert(set, (member){measure, schedule.steps, schedule.count, false});
+    rp_schedule_clear(context, &schedule);
+    return status;
+}
+
 rp_status rp_candidates_offer_drops(rp_candidates *set, rp_expander *expander,
                                     const rp_drops *drops) {
     bool within = false;
-    rp_schedule schedule = {0};
-    rp_status status = rp_expander_run(expander, drops, RP_NO_LIMITS, &within);
-    if (status != RP_OK || !within ||
-        !rp_candidates_wants(set, (rp_candidate){expander->peak, expander->cost,
-                                                 expander->run_count - set->graph->node_count}))
-        return status;
-    status = rp_expander_build(expander, &schedule);
-    if (status == RP_OK)
-        status = rp_candidates_offer(set, &schedule);
-    rp_schedule_clear(set->graph->context, &schedule);
-    return status;
+    const rp_status status = rp_expander_run(expander, drops, RP_NO_LIMITS, &within);
+    return status == RP_OK && within ? rp_candidates_offer_expansion(set, expander) : status;
 }
 
 rp_status rp_candidates_prove(rp_candidates *set, int64_t budget_bytes, int64_t least_ns) {
@@ -156,9 +178,29 @@ rp_candidate rp_candidates_get(const rp_candidates *set, size_t i) {
     return set->members[i].measure;
 }
 
-rp_status rp_candidates_build(const rp_candidates *set, size_t i, rp_schedule *schedule) {
-    const member *from = &set->members[i];
+static rp_status verify(const rp_graph *graph, member *m) {
+    rp_candidate found = {0, 0, 0};
+    const rp_candidate *told = &m->measure;
+    const rp_status status = measure_steps(graph, m->steps, m->count, &found);
+    if (status == RP_OUT_OF_MEMORY)
+        return status;
+    m->is_verified = status == RP_OK && found.live_peak_bytes == told->live_peak_bytes &&
+                     found.recompute_cost_ns == told->recompute_cost_ns &&
+                     found.recompute_nodes == told->recompute_nodes;
+    return m->is_verified ? RP_OK
+                          : rp_fail(graph->context, RP_INTERNAL_ERROR,
+                                    "a schedule of %lld bytes is not what it was offered as",
+                                    (long long)told->live_peak_bytes);
+}
+
+rp_status rp_candidates_build(rp_candidates *set, size_t i, rp_schedule *schedule) {
+    member *from = &set->members[i];
     rp_context *const context = set->graph->context;
+    if (!from->is_verified) {
+        const rp_status status = verify(set->graph, from);
+        if (status != RP_OK)
+            return status;
+    }
     if (!rp_reserve(context, &schedule->steps, &schedule->capacity, from->count, sizeof(rp_step)))
         return rp_fail_memory(context, "a schedule of a family");
     if (from->count > 0)

@@ -53,7 +53,6 @@ void rp_search_clear(rp_search *search) {
     rp_free(context, search->ranked);
     rp_free(context, search->prices);
     rp_free(context, search->undo);
-    rp_schedule_clear(context, &search->schedule);
     rp_shelf_clear(&search->shelf);
     rp_survey_clear(&search->survey);
     rp_expander_clear(&search->x);
@@ -71,8 +70,7 @@ rp_status rp_search_expand(rp_search *s, const rp_drops *drops, rp_limits limits
                              (rp_candidate){x->peak, x->cost, x->run_count - s->graph->node_count}))
         return status;
     s->effort -= 8 * (int64_t)x->run_count; /* to build and to verify */
-    status = rp_expander_build(x, &s->schedule);
-    return status == RP_OK ? rp_candidates_offer(s->set, &s->schedule) : status;
+    return rp_candidates_offer_expansion(s->set, x);
 }
 
 /* ---- Moves ---------------------------------------------------------------------------------- */

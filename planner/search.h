@@ -25,7 +25,6 @@ typedef struct rp_search {
     size_t price_count;
     rp_drop *undo; /* what the move being tried has added or removed */
     size_t undo_count, undo_capacity;
-    rp_schedule schedule;
 } rp_search;
 
 rp_status rp_search_create(const rp_graph *graph, rp_candidates *set, int64_t effort,

@@ -30,9 +30,13 @@ void rp_candidates_destroy(rp_candidates *set);
  * status and message. */
 rp_status rp_candidates_offer(rp_candidates *set, const rp_schedule *schedule);
 
+/* The same with the schedule that the expander holds, and with its measure. The verifier looks at
+ * it when it is first asked for: few members ever are. */
+struct rp_expander;
+rp_status rp_candidates_offer_expansion(rp_candidates *set, struct rp_expander *expander);
+
 /* Expands the decisions and offers the schedule. Nothing is offered where the schedule would be out
  * of all proportion (expand.h). */
-struct rp_expander;
 struct rp_drops;
 rp_status rp_candidates_offer_drops(rp_candidates *set, struct rp_expander *expander,
                                     const struct rp_drops *drops);
@@ -54,7 +58,8 @@ bool rp_candidates_wants(const rp_candidates *set, rp_candidate measure);
  * their runs. */
 size_t rp_candidates_count(const rp_candidates *set);
 rp_candidate rp_candidates_get(const rp_candidates *set, size_t i);
-rp_status rp_candidates_build(const rp_candidates *set, size_t i, rp_schedule *schedule);
+/* RP_INTERNAL_ERROR: the schedule is wrong, or not what it was offered as. */
+rp_status rp_candidates_build(rp_candidates *set, size_t i, rp_schedule *schedule);
 
 typedef struct rp_strategy {
     const char *name, *description;

@@ -3,7 +3,7 @@
 
 #include "verify.h"
 
-static void check_member(const rp_graph *graph, const rp_candidates *set, size_t i) {
+static void check_member(const rp_graph *graph, rp_candidates *set, size_t i) {
     rp_context *const context = graph->context;
     const rp_candidate measure = rp_candidates_get(set, i);
     rp_schedule schedule = {0};
