@@ -34,6 +34,19 @@ bool rp_drops_contain(const rp_drops *drops, uint32_t value, uint32_t stage) {
     return false;
 }
 
+/* The first stage in which a decision can make anything run again: of the next reader, or already
+ * the next one where marks have called values up. */
+static uint32_t find_effect(const rp_expander *x, uint32_t value, uint32_t stage) {
+    const uint32_t *readers = rp_value_readers(x->graph, value);
+    const size_t count = x->graph->values[value].readers.count;
+    if (x->forced_count > 0)
+        return stage + 1;
+    for (size_t i = 0; i < count; i++)
+        if (readers[i] > stage)
+            return readers[i];
+    return (uint32_t)x->graph->node_count;
+}
+
 rp_status rp_drops_add(const rp_expander *expander, rp_drops *drops, uint32_t value,
                        uint32_t stage) {
     rp_context *const context = expander->graph->context;
@@ -52,6 +65,8 @@ rp_status rp_drops_add(const rp_expander *expander, rp_drops *drops, uint32_t va
     drops->entries[entry] = (struct rp_drop_entry){stage, drops->head[value]};
     drops->head[value] = entry;
     drops->size++;
+    const uint32_t effect = find_effect(expander, value, stage);
+    drops->plain = effect < drops->plain ? effect : drops->plain;
     return RP_OK;
 }
 
@@ -74,6 +89,7 @@ rp_status rp_drops_reset(const rp_expander *expander, rp_drops *drops) {
         drops->head[v] = RP_NONE;
     drops->count = drops->size = 0;
     drops->unused = RP_NONE;
+    drops->plain = (uint32_t)expander->graph->node_count;
     for (size_t i = 0; i < expander->forced_count; i++) {
         const rp_status status =
             rp_drops_add(expander, drops, expander->forced[i].value, expander->forced[i].stage);
@@ -93,5 +109,6 @@ rp_status rp_drops_copy(const rp_expander *expander, const rp_drops *from, rp_dr
     to->count = from->count;
     to->unused = from->unused;
     to->size = from->size;
+    to->plain = from->plain;
     return RP_OK;
 }

@@ -37,7 +37,7 @@ static bool spare(rp_expander *x, uint32_t run, uint32_t value) {
     if (!rp_reserve(x->graph->context, &x->spared, &x->spared_capacity, x->spared_count + 1,
                     sizeof *x->spared))
         return false;
-    x->spared[x->spared_count++] = (rp_spared){run, value, x->current[value]};
+    x->spared[x->spared_count++] = (rp_spared){run, value, x->use[value].instance};
     return true;
 }
 
@@ -49,9 +49,9 @@ static bool note_meetings(rp_expander *x, uint32_t n, uint32_t run) {
                     x->meeting_count + (end - begin), sizeof *x->meetings))
         return false;
     for (uint32_t p = begin; p < end; p++) {
-        const rp_inplace_pair pair = x->pairs[p];
-        x->meetings[x->meeting_count++] =
-            (rp_meeting){run, p, x->current[pair.input], x->current[pair.output], false};
+        const uint32_t input = x->use[x->pairs[p].input].instance;
+        const uint32_t output = x->use[x->pairs[p].output].instance;
+        x->meetings[x->meeting_count++] = (rp_meeting){run, p, input, output, false};
     }
     return true;
 }
@@ -67,8 +67,11 @@ static inline bool run_node(rp_expander *x, const rp_drops *drops, uint32_t n, u
     const uint32_t run = (uint32_t)x->run_count++;
     x->run_node[run] = n;
     x->run_stage[run] = t;
-    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++)
-        x->use[x->inputs[i]] = (rp_use){run, t};
+    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++) {
+        rp_use *const use = &x->use[x->inputs[i]];
+        use->run = run;
+        use->stage = t;
+    }
     for (uint32_t o = begin; o < end; o++) {
         const uint32_t value = x->outputs[o];
         if (n != t) {
@@ -77,11 +80,10 @@ static inline bool run_node(rp_expander *x, const rp_drops *drops, uint32_t n, u
                     return false;
                 continue;
             }
-            x->instances[x->current[value]].last = x->use[value].run;
+            x->instances[x->use[value].instance].last = x->use[value].run;
         }
-        x->instances[x->instance_count] = (rp_instance){value, run, run, RP_NONE};
-        x->current[value] = (uint32_t)x->instance_count++;
-        x->use[value] = (rp_use){run, t};
+        x->use[value] = (rp_use){run, t, (uint32_t)x->instance_count};
+        x->instances[x->instance_count++] = (rp_instance){value, run, run, RP_NONE};
     }
     return x->pair_begin[n] == x->pair_begin[n + 1] || note_meetings(x, n, run);
 }
@@ -121,19 +123,59 @@ static outcome run_missing(rp_expander *x, const rp_drops *drops, uint32_t t, ui
 /* The instances that are current at the end: they end with the last use of their value. */
 static void end_current(rp_expander *x) {
     const uint32_t nodes = (uint32_t)x->graph->node_count;
-    for (uint32_t o = 0; o < x->output_begin[nodes]; o++)
-        x->instances[x->current[x->outputs[o]]].last = x->use[x->outputs[o]].run;
+    for (uint32_t o = 0; o < x->output_begin[nodes]; o++) {
+        const rp_use use = x->use[x->outputs[o]];
+        x->instances[use.instance].last = use.run;
+    }
     for (uint32_t i = x->input_begin[nodes]; i < x->input_begin[nodes + 1]; i++)
-        x->instances[x->current[x->inputs[i]]].last = RP_NONE;
+        x->instances[x->use[x->inputs[i]].instance].last = RP_NONE;
+}
+
+/* Goes on from the last prefix that comes before the first replay: the stage that begins there. */
+static uint32_t load_prefix(rp_expander *x, uint32_t plain) {
+    const uint32_t known = plain < x->intact ? plain : x->intact;
+    size_t i = x->prefix_count;
+    while (i > 0 && x->prefixes[i - 1].stage > known)
+        i--;
+    const rp_prefix *from = i > 0 ? &x->prefixes[i - 1] : NULL;
+    x->run_count = from != NULL ? from->stage : 0;
+    x->instance_count = from != NULL ? from->instances : 0;
+    x->meeting_count = from != NULL ? from->meetings : 0;
+    x->spared_count = 0;
+    x->cost = 0;
+    x->intact = plain;
+    if (from != NULL)
+        memcpy(x->use, from->uses, x->graph->value_count * sizeof *x->use);
+    return (uint32_t)x->run_count;
+}
+
+/* The stage of the next prefix to be kept: backward, where replays are, in equal parts. */
+static uint32_t find_next_prefix(const rp_expander *x) {
+    const uint32_t nodes = (uint32_t)x->graph->node_count, first = x->graph->first_backward;
+    const uint32_t begin = first != RP_NONE ? first : 0;
+    if (x->prefix_count == RP_PREFIXES)
+        return RP_NONE;
+    return begin + (uint32_t)((uint64_t)(nodes - begin) * x->prefix_count / RP_PREFIXES);
+}
+
+static bool keep_prefix(rp_expander *x, uint32_t t) {
+    const size_t values = x->graph->value_count;
+    rp_use *const uses = rp_alloc(x->graph->context, values, sizeof *uses);
+    if (uses == NULL)
+        return false;
+    memcpy(uses, x->use, values * sizeof *uses);
+    x->prefixes[x->prefix_count++] = (rp_prefix){t, x->instance_count, x->meeting_count, uses};
+    return true;
 }
 
 static outcome find_runs(rp_expander *x, const rp_drops *drops, int64_t max_cost) {
     const uint32_t nodes = (uint32_t)x->graph->node_count;
     const size_t max_runs = (size_t)nodes * MAX_RUNS_PER_NODE + MAX_RUNS_BASE;
-    x->run_count = x->instance_count = 0;
-    x->spared_count = x->meeting_count = 0;
-    x->cost = 0;
-    for (uint32_t t = 0; t <= nodes; t++) {
+    uint32_t next_prefix = find_next_prefix(x);
+    for (uint32_t t = load_prefix(x, drops->plain); t <= nodes; t++) {
+        for (; t == next_prefix && t <= drops->plain; next_prefix = find_next_prefix(x))
+            if (!keep_prefix(x, t))
+                return NO_MEMORY;
         uint32_t i = x->input_begin[t];
         while (i < x->input_begin[t + 1] && is_carried(x, drops, x->inputs[i], t))
             i++;
@@ -415,6 +457,8 @@ rp_status rp_expander_run(rp_expander *expander, const rp_drops *drops, rp_limit
     if (end == COMPLETE)
         end = (expander->has_views ? find_peak : sum_up)(expander, limits.peak, limits.level);
     *within = end == COMPLETE;
+    if (end == NO_MEMORY)
+        expander->intact = 0;
     return end == NO_MEMORY ? rp_fail_memory(expander->graph->context, "a schedule being tried")
                             : RP_OK;
 }
@@ -452,11 +496,11 @@ rp_status rp_expander_build(rp_expander *x, rp_schedule *schedule) {
     return RP_OK;
 }
 
-/* The instances that are live at `run` without being touched by it; `current` of each value becomes
+/* The instances that are live at `run` without being touched by it; `at` of each value becomes
  * its place among them, or RP_NONE. */
 static size_t list_untouched(rp_expander *x, uint32_t run, rp_wait *waits) {
     size_t count = 0;
-    memset(x->current, 0xFF, x->graph->value_count * sizeof *x->current);
+    memset(x->at, 0xFF, x->graph->value_count * sizeof *x->at);
     const uint32_t n = x->run_node[run];
     for (uint32_t i = 0; i < x->made_count && x->instances[i].begin < run; i++) {
         const rp_instance *instance = &x->instances[i];
@@ -467,7 +511,7 @@ static size_t list_untouched(rp_expander *x, uint32_t run, rp_wait *waits) {
             touched = touched || x->inputs[k] == instance->value;
         if (touched)
             continue;
-        x->current[instance->value] = (uint32_t)count;
+        x->at[instance->value] = (uint32_t)count;
         waits[count++] = (rp_wait){i, instance->value, instance->begin, (uint32_t)x->run_count};
     }
     return count;
@@ -478,7 +522,7 @@ size_t rp_expander_list_waits(rp_expander *x, uint32_t run, rp_wait *waits) {
     for (uint32_t r = 0; r < x->run_count; r++) {
         const uint32_t n = x->run_node[r];
         for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++) {
-            const uint32_t place = x->current[x->inputs[i]];
+            const uint32_t place = x->at[x->inputs[i]];
             if (place == RP_NONE)
                 continue;
             rp_wait *wait = &waits[place];

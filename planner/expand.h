@@ -27,6 +27,7 @@ typedef struct rp_drops {
     size_t count, capacity; /* entries ever taken; those of removed decisions are reused */
     uint32_t unused;        /* list of them */
     size_t size;            /* decisions */
+    uint32_t plain;         /* stages before this one run nothing again; there may be more */
 } rp_drops;
 
 /* What an expansion did. Runs are counted over the whole schedule, first runs included. */
@@ -36,10 +37,20 @@ typedef struct rp_instance {
     uint32_t next;        /* another one that ends with the same run */
 } rp_instance;
 
-/* Where a value was used last. */
+/* Where a value was used last, and its instance. */
 typedef struct rp_use {
-    uint32_t run, stage;
+    uint32_t run, stage, instance;
 } rp_use;
+
+/* What the first pass knows when `stage` begins and nothing has run again yet: expansions whose
+ * first replay comes later go on from there. */
+typedef struct rp_prefix {
+    uint32_t stage;
+    size_t instances, meetings;
+    rp_use *uses; /* of each value */
+} rp_prefix;
+
+enum { RP_PREFIXES = 8 };
 
 /* An output of a replay that is carried and so is not made again: if it turns out that nobody uses
  * it any more, it begins and ends with the run all the same. */
@@ -87,15 +98,17 @@ typedef struct rp_expander {
     bool is_linked;
 
     /* while it is made */
-    uint32_t *current; /* of each value */
-    rp_use *use;       /* of each value */
+    rp_use *use; /* of each value */
     uint32_t *stack, *cursor;
     rp_spared *spared;
     rp_meeting *meetings;
     size_t spared_count, spared_capacity, meeting_count, meeting_capacity;
+    rp_prefix prefixes[RP_PREFIXES]; /* ascending stages */
+    size_t prefix_count;
+    uint32_t intact; /* so many runs stand in the lists that are first runs, and nothing else */
 
     /* where there are views: elsewhere every instance is its own storage */
-    uint32_t *at;                        /* of each value: its live instance */
+    uint32_t *at;                        /* of each value: its live instance; also scratch */
     uint32_t *storage, *live_on, *taken; /* of each instance: its storage; of that: values, run */
     int64_t *bytes;                      /* of each storage */
     size_t storage_capacity;

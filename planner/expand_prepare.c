@@ -253,7 +253,6 @@ static bool allocate(rp_expander *x) {
     x->fixed = rp_alloc(context, values, sizeof *x->fixed);
     x->hold = rp_alloc(context, values, sizeof *x->hold);
     x->forced = rp_alloc(context, marked, sizeof *x->forced);
-    x->current = rp_alloc(context, values, sizeof *x->current);
     x->use = rp_alloc(context, values, sizeof *x->use);
     x->at = rp_alloc(context, values, sizeof *x->at);
     x->writer = rp_alloc(context, values, sizeof *x->writer);
@@ -265,8 +264,8 @@ static bool allocate(rp_expander *x) {
     x->stack = rp_alloc(context, nodes + 1, sizeof *x->stack);
     x->cursor = rp_alloc(context, nodes + 1, sizeof *x->cursor);
     return x->input_begin && x->inputs && x->output_begin && x->outputs && x->fixed && x->hold &&
-           x->forced && x->current && x->use && x->at && x->stack && x->cursor && x->writer &&
-           x->size && x->node_cost && x->workspace && x->pair_begin && x->pairs;
+           x->forced && x->use && x->at && x->stack && x->cursor && x->writer && x->size &&
+           x->node_cost && x->workspace && x->pair_begin && x->pairs;
 }
 
 rp_status rp_expander_create(const rp_graph *graph, rp_expander *expander) {
@@ -306,13 +305,15 @@ void rp_expander_clear(rp_expander *x) {
         return;
     rp_context *const context = x->graph->context;
     void *const blocks[] = {
-        x->input_begin, x->inputs,    x->output_begin, x->outputs,    x->fixed,    x->hold,
-        x->forced,      x->run_node,  x->run_stage,    x->run_end,    x->current,  x->at,
-        x->use,         x->stack,     x->cursor,       x->instances,  x->storage,  x->taken,
-        x->live_on,     x->bytes,     x->run_live,     x->spared,     x->meetings, x->writer,
-        x->size,        x->node_cost, x->workspace,    x->pair_begin, x->pairs,
+        x->input_begin, x->inputs,    x->output_begin, x->outputs,  x->fixed,  x->hold,
+        x->forced,      x->run_node,  x->run_stage,    x->run_end,  x->at,     x->use,
+        x->stack,       x->cursor,    x->instances,    x->storage,  x->taken,  x->live_on,
+        x->bytes,       x->run_live,  x->spared,       x->meetings, x->writer, x->size,
+        x->node_cost,   x->workspace, x->pair_begin,   x->pairs,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         rp_free(context, blocks[i]);
+    for (size_t i = 0; i < x->prefix_count; i++)
+        rp_free(context, x->prefixes[i].uses);
     *x = (rp_expander){0};
 }

@@ -25,6 +25,32 @@ static void check_expansion(rp_expander *x, const rp_drops *drops, rp_verdict *v
     rp_schedule_clear(context, &schedule);
 }
 
+/* An expander that has seen other decisions, and has given up these, ends as a new one does. */
+static void check_like_new(rp_expander *x, const rp_drops *drops) {
+    rp_context *const context = x->graph->context;
+    rp_expander fresh;
+    rp_schedule here = {0}, there = {0};
+    bool within = false;
+    RP_REQUIRE_OK(context,
+                  rp_expander_run(x, drops, (rp_limits){x->peak - 1, x->cost / 2, 0}, &within));
+    RP_CHECK(!within || x->cost == 0, "an expansion beyond its limits");
+    RP_REQUIRE_OK(context, rp_expander_run(x, drops, RP_NO_LIMITS, &within));
+    RP_REQUIRE_OK(context, rp_expander_build(x, &here));
+    RP_REQUIRE_OK(context, rp_expander_create(x->graph, &fresh));
+    RP_REQUIRE_OK(context, rp_expander_run(&fresh, drops, RP_NO_LIMITS, &within));
+    RP_REQUIRE_OK(context, rp_expander_build(&fresh, &there));
+    RP_REQUIRE_EQUAL(here.count, there.count);
+    for (size_t i = 0; i < here.count; i++)
+        RP_CHECK(here.steps[i].kind == there.steps[i].kind &&
+                     here.steps[i].index == there.steps[i].index,
+                 "step %zu is another one", i);
+    RP_CHECK_EQUAL(x->peak, fresh.peak);
+    RP_CHECK_EQUAL(x->peak_run, fresh.peak_run);
+    rp_schedule_clear(context, &here);
+    rp_schedule_clear(context, &there);
+    rp_expander_clear(&fresh);
+}
+
 static void check_without_drops(rp_expander *x, rp_drops *drops) {
     const rp_graph *graph = x->graph;
     rp_verdict verdict, keep_all;
@@ -64,6 +90,7 @@ static void check_random_drops(rp_context *context, uint64_t seed, int features)
             RP_CHECK_OK(context, rp_drops_add(&x, &drops, v, stage));
         }
         check_expansion(&x, &drops, &verdict);
+        check_like_new(&x, &drops);
     }
     rp_drops_clear(context, &drops);
     rp_expander_clear(&x);

@@ -119,7 +119,7 @@ static void compare(const mutation *m, tally *seen) {
 /* A valid schedule with replays: random values are dropped at random stages. */
 static bool random_schedule(mutation *m) {
     rp_expander expander;
-    rp_drops drops = {NULL, NULL, 0, 0, RP_NONE, 0};
+    rp_drops drops = {.unused = RP_NONE};
     bool within = false;
     if (rp_expander_create(m->graph, &expander) != RP_OK)
         return false; /* a mark that cannot be honoured */
