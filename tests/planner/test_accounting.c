@@ -218,7 +218,7 @@ static void test_ME_11_the_plain_run_fits_its_own_peak(void) {
         check_plain(graphs[g], "graph", g);
         rp_graph_destroy(graphs[g]);
     }
-    for (int seed = 0; seed < 200; seed++) {
+    for (int seed = 0; seed < (int)rp_test_samples(100, 200); seed++) {
         rp_graph *graph = rp_test_random_graph(context, (uint64_t)seed, 1 + (uint32_t)seed % 40,
                                                RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE);
         check_plain(graph, "random graph", seed);

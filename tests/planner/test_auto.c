@@ -8,7 +8,7 @@
 
 static void test_GR_16_auto_is_valid_on_random_graphs(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t count = rp_test_samples(600, 5000);
+    const uint64_t count = rp_test_samples(300, 5000);
     for (uint64_t seed = 0; seed < count; seed++) {
         rp_graph *graph = rp_test_random_graph(context, seed, 1 + (uint32_t)(seed % 40),
                                                (int)(seed * 48271 >> 4) & RP_TEST_EVERYTHING);
@@ -89,7 +89,8 @@ static void test_auto_is_never_worse_on_chains(void) {
     rp_graph *graphs[] = {rp_test_chain(context, 30, 1, NULL, 1),
                           rp_test_transformer(context, 5, false),
                           rp_test_transformer(context, 5, true)};
-    for (size_t g = 0; g < sizeof graphs / sizeof graphs[0]; g++) {
+    const size_t count = sizeof graphs / sizeof graphs[0];
+    for (size_t g = 0; g < rp_test_samples(count, count); g++) {
         rp_candidates *best = rp_test_family(graphs[g], rp_propose_auto, 0);
         for (size_t s = 0; s < sizeof all / sizeof all[0]; s++) {
             rp_candidates *set = rp_test_family(graphs[g], all[s], 0);

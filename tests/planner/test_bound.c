@@ -44,7 +44,7 @@ static void check_graph(rp_graph *graph) {
 
 static void test_no_schedule_lies_below_the_bounds(void) {
     rp_context *context = rp_test_context(1);
-    const uint64_t seeds = rp_test_samples(200, 2000);
+    const uint64_t seeds = rp_test_samples(100, 2000);
     const int all = RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE;
     for (uint64_t seed = 0; seed < seeds; seed++)
         check_graph(rp_test_random_graph(context, seed, 2 + (uint32_t)(seed % 40),
@@ -58,7 +58,8 @@ static void test_no_schedule_lies_below_the_bounds(void) {
 /* What a recompute mark forces counts in the bound, too, and is never counted twice. */
 static void test_bounds_know_marks(void) {
     rp_context *context = rp_test_context(1);
-    for (uint64_t seed = 0; seed < 200; seed++)
+    const uint64_t seeds = rp_test_samples(100, 200);
+    for (uint64_t seed = 0; seed < seeds; seed++)
         check_graph(rp_test_random_graph(context, seed, 4 + (uint32_t)(seed % 24),
                                          RP_TEST_BACKWARD | RP_TEST_RECOMPUTE | RP_TEST_KEEP |
                                              (int)(seed % 2) * RP_TEST_OUTPUTS |
@@ -69,7 +70,7 @@ static void test_bounds_know_marks(void) {
 /* How far auto's plans lie above the bound, down to 0.3 of the peak of keep-all. */
 static void test_bounds_of_transformers_are_close(void) {
     rp_context *context = rp_test_context(1);
-    for (int unfused = 0; unfused <= 1; unfused++) {
+    for (int unfused = 0; unfused < (int)rp_test_samples(2, 2); unfused++) {
         rp_graph *graph = rp_test_transformer(context, 12, unfused != 0);
         rp_candidates *set = rp_test_family(graph, rp_propose_auto, 0);
         rp_bound bound;

@@ -272,14 +272,17 @@ static void report(const char *what, const losses *l) {
            l->count, 100 * l->sum / l->count, 100 * l->worst);
 }
 
+/* Of U-Nets every second one, RP_TEST_LONG=1 all; RP_TEST_BRIEF=1 few of everything. */
 static void test_models_lose_at_most_one_percent(void) {
     rp_context *context = rp_test_context(1);
     losses l = {0, 0, 0};
-    for (uint32_t layers = 1; layers <= 12; layers += layers < 4 ? 1 : 4) {
+    const uint32_t largest = 4 * (uint32_t)rp_test_samples(3, 3);
+    const uint32_t stride = 12 / (uint32_t)rp_test_samples(6, 12);
+    for (uint32_t layers = 1; layers <= largest; layers += layers < 4 ? 1 : 4) {
         lay_out_family(rp_test_transformer(context, layers, false), 30, &l);
         lay_out_family(rp_test_transformer(context, layers, true), 30, &l);
     }
-    for (uint32_t depth = 1; depth <= 12; depth++)
+    for (uint32_t depth = 1; depth <= 12; depth += stride)
         lay_out_family(rp_test_unet(context, depth), 30, &l);
     static const int64_t ragged[] = {1, 1, 8, 1, 1, 8, 1, 1, 8, 1};
     lay_out_family(rp_test_chain(context, 9, 1, ragged, 1), 30, &l);
@@ -292,7 +295,7 @@ static void test_models_lose_at_most_one_percent(void) {
 static void test_random_graphs_lose_little(void) {
     rp_context *context = rp_test_context(1);
     losses small = {0, 0, 0}, large = {0, 0, 0};
-    const uint64_t graphs = rp_test_samples(48, 1000);
+    const uint64_t graphs = rp_test_samples(24, 1000);
     for (uint64_t seed = 1; seed <= graphs; seed++)
         lay_out_family(rp_test_random_graph(context, seed, 10 + (uint32_t)(seed % 50),
                                             RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE),
@@ -446,7 +449,7 @@ static void check_deep(uint32_t length) {
 
 /* 1,000,001 nodes. */
 static void test_BW_06_a_million_nodes_in_a_small_stack(void) {
-    check_deep(rp_test_is_long() ? 1000000 : 500000);
+    check_deep(rp_test_is_long() ? 1000000 : (uint32_t)rp_test_samples(500000, 500000));
 }
 
 static void test_BW_07_sizes_around_powers_of_two(void) {

@@ -76,10 +76,10 @@ static void test_what_does_not_repeat_has_no_blocks(void) {
 }
 
 /* What auto finds for a graph that says nothing is what it finds for one that is labelled, but for
- * the blocks of one op that embedding and head are. */
+ * the blocks of one op that embedding and head are. RP_TEST_BRIEF=1: of fused attention. */
 static void test_auto_needs_no_labels(void) {
     rp_context *context = rp_test_context(1);
-    for (int unfused = 0; unfused < 2; unfused++) {
+    for (int unfused = 0; unfused < (int)rp_test_samples(2, 2); unfused++) {
         rp_graph *graph = rp_test_transformer(context, 24, unfused != 0);
         rp_graph *bare = without_words(graph);
         rp_candidates *named = rp_test_family(graph, rp_propose_auto, 0);

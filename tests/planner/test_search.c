@@ -106,9 +106,9 @@ static void test_effort_is_kept_to(void) {
 
 static void test_the_search_is_the_same_every_time(void) {
     rp_context *context = rp_test_context(1);
-    for (int i = 0; i < 3; i++) {
-        rp_graph *graph = i == 0   ? rp_test_transformer(context, 3, true)
-                          : i == 1 ? rp_test_unet(context, 6)
+    for (int i = 0; i < (int)rp_test_samples(3, 3); i++) {
+        rp_graph *graph = i == 0   ? rp_test_transformer(context, 2, true)
+                          : i == 1 ? rp_test_unet(context, 3)
                                    : rp_test_random_graph(context, 7, 40,
                                                           RP_TEST_EVERYTHING & ~RP_TEST_RECOMPUTE);
         rp_candidates *a = rp_test_family(graph, rp_propose_auto, 0);
@@ -171,7 +171,7 @@ static void test_estimates_of_first_drops_are_exact(void) {
 static void test_shelf_keeps_the_best_of_each_place(void) {
     rp_context *context = rp_test_context(1);
     lab l;
-    lab_open(&l, context, rp_test_transformer(context, 4, false), 100000000);
+    lab_open(&l, context, rp_test_transformer(context, 3, false), 100000000);
     RP_REQUIRE_OK(context, rp_frontier_explore(&l.search));
     rp_shelf *shelf = &l.search.shelf;
     size_t filled = 0;
