@@ -57,16 +57,19 @@ rp_status rp_drops_add(const rp_expander *expander, rp_drops *drops, uint32_t va
     if (entry != RP_NONE) {
         drops->unused = drops->entries[entry].next;
     } else {
-        if (drops->count == RP_NONE || !rp_reserve(context, &drops->entries, &drops->capacity,
-                                                   drops->count + 1, sizeof *drops->entries))
+        if (drops->count == RP_NONE || (drops->count == drops->capacity &&
+                                        !rp_reserve(context, &drops->entries, &drops->capacity,
+                                                    drops->count + 1, sizeof *drops->entries)))
             return rp_fail_memory(context, "the decisions of a schedule");
         entry = (uint32_t)drops->count++;
     }
     drops->entries[entry] = (struct rp_drop_entry){stage, drops->head[value]};
     drops->head[value] = entry;
     drops->size++;
-    const uint32_t effect = find_effect(expander, value, stage);
-    drops->plain = effect < drops->plain ? effect : drops->plain;
+    if (stage + 1 < drops->plain) {
+        const uint32_t effect = find_effect(expander, value, stage);
+        drops->plain = effect < drops->plain ? effect : drops->plain;
+    }
     return RP_OK;
 }
 

@@ -33,57 +33,98 @@ struct rp_packer {
 
 /* ---- Sorting what sweeps need ---- */
 
+/* Times are numbers up to `ticks`: sorted by counting. */
 typedef struct ranked {
-    uint64_t first, second; /* larger ones go first */
+    int64_t bytes; /* larger ones go first */
     uint32_t block;
 } ranked;
 
 static int compare_ranked(const void *a, const void *b) {
     const ranked *x = a, *y = b;
-    if (x->first != y->first)
-        return x->first > y->first ? -1 : 1;
-    if (x->second != y->second)
-        return x->second > y->second ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
     return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
 }
 
-static int compare_events(const void *a, const void *b) {
-    const event x = *(const event *)a, y = *(const event *)b;
-    return x == y ? 0 : x < y ? -1 : 1;
+/* counts[k + 1] entries have the key k; afterwards the first of them has its place at counts[k]. */
+static void find_places(uint32_t *counts, size_t keys) {
+    for (size_t k = 1; k < keys; k++)
+        counts[k] += counts[k - 1];
 }
 
-static bool sort_blocks(rp_packer *p) {
+static uint64_t length_of(const rp_block *b) {
+    return b->end - b->begin;
+}
+
+static void sort_by_end(rp_packer *p, uint32_t *counts) {
     const rp_lifetimes *l = p->lifetimes;
-    ranked *list = rp_resize(p->context, NULL, l->block_count, sizeof *list);
-    if (list == NULL)
-        return false;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < l->block_count; i++) {
-            const rp_block *b = &l->blocks[i];
-            list[i] = (ranked){pass == 0 ? b->end - b->begin : b->end,
-                               pass == 0 ? (uint64_t)b->bytes : 0, i};
-        }
-        qsort(list, l->block_count, sizeof *list, compare_ranked);
-        for (size_t i = 0; i < l->block_count; i++)
-            (pass == 0 ? p->by_length : p->by_end)[i] = list[i].block;
+    const size_t keys = (size_t)l->ticks + 1;
+    memset(counts, 0, (keys + 1) * sizeof *counts);
+    for (size_t i = 0; i < l->block_count; i++)
+        counts[l->ticks - l->blocks[i].end + 1]++;
+    find_places(counts, keys);
+    for (uint32_t i = 0; i < l->block_count; i++)
+        p->by_end[counts[l->ticks - l->blocks[i].end]++] = i;
+}
+
+/* By length, and then what is equally long by bytes. */
+static void sort_by_length(rp_packer *p, uint32_t *counts, ranked *list) {
+    const rp_lifetimes *l = p->lifetimes;
+    const size_t keys = (size_t)l->ticks + 1, n = l->block_count;
+    memset(counts, 0, (keys + 1) * sizeof *counts);
+    for (size_t i = 0; i < n; i++)
+        counts[l->ticks - length_of(&l->blocks[i]) + 1]++;
+    find_places(counts, keys);
+    for (uint32_t i = 0; i < n; i++)
+        list[counts[l->ticks - length_of(&l->blocks[i])]++] = (ranked){l->blocks[i].bytes, i};
+    for (size_t begin = 0, end; begin < n; begin = end) {
+        const uint64_t length = length_of(&l->blocks[list[begin].block]);
+        for (end = begin + 1; end < n && length_of(&l->blocks[list[end].block]) == length;)
+            end++;
+        if (end - begin > 1)
+            qsort(list + begin, end - begin, sizeof *list, compare_ranked);
     }
-    rp_free(p->context, list);
-    return true;
+    for (size_t i = 0; i < n; i++)
+        p->by_length[i] = list[i].block;
 }
 
-static void sort_events(rp_packer *p) {
+/* Keys: the time and whether it begins. Blocks come by rank, so that of equal keys the first in
+ * rank is the first. */
+static void sort_events(rp_packer *p, uint32_t *counts) {
     const rp_lifetimes *l = p->lifetimes;
+    const size_t keys = 2 * (size_t)l->ticks + 2;
     for (int forward = 0; forward < 2; forward++) {
         event *e = p->events[forward];
+        memset(counts, 0, (keys + 1) * sizeof *counts);
+        for (size_t i = 0; i < l->block_count; i++) {
+            const rp_block *b = &l->blocks[i];
+            counts[2 * (size_t)(forward ? b->begin : l->ticks - b->end) + 2]++;
+            counts[2 * (size_t)(forward ? b->end : l->ticks - b->begin) + 1]++;
+        }
+        find_places(counts, keys);
         for (size_t rank = 0; rank < l->block_count; rank++) {
             const rp_block *b = &l->blocks[p->by_length[rank]];
             const uint64_t begin = forward ? b->begin : l->ticks - b->end;
             const uint64_t end = forward ? b->end : l->ticks - b->begin;
-            e[2 * rank] = begin << 32 | EVENT_BEGINS | rank;
-            e[2 * rank + 1] = end << 32 | rank;
+            e[counts[2 * begin + 1]++] = begin << 32 | EVENT_BEGINS | rank;
+            e[counts[2 * end]++] = end << 32 | rank;
         }
-        qsort(e, 2 * l->block_count, sizeof *e, compare_events);
     }
+}
+
+static bool sort_all(rp_packer *p) {
+    const rp_lifetimes *l = p->lifetimes;
+    uint32_t *counts = rp_resize(p->context, NULL, 2 * (size_t)l->ticks + 3, sizeof *counts);
+    ranked *list = rp_resize(p->context, NULL, l->block_count, sizeof *list);
+    const bool good = counts != NULL && list != NULL;
+    if (good) {
+        sort_by_end(p, counts);
+        sort_by_length(p, counts, list);
+        sort_events(p, counts);
+    }
+    rp_free(p->context, counts);
+    rp_free(p->context, list);
+    return good;
 }
 
 rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, uint64_t *effort) {
@@ -101,11 +142,10 @@ rp_packer *rp_packer_create(rp_context *context, const rp_lifetimes *lifetimes, 
     p->events[0] = rp_resize(context, NULL, n, 2 * sizeof *p->events[0]);
     p->events[1] = rp_resize(context, NULL, n, 2 * sizeof *p->events[1]);
     if (p->offsets == NULL || p->holes == NULL || p->by_length == NULL || p->by_end == NULL ||
-        p->events[0] == NULL || p->events[1] == NULL || !sort_blocks(p)) {
+        p->events[0] == NULL || p->events[1] == NULL || !sort_all(p)) {
         rp_packer_destroy(p);
         return NULL;
     }
-    sort_events(p);
     return p;
 }
 
