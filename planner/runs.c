@@ -112,20 +112,18 @@ void rp_runs_copy(rp_runs *r) {
 /* Bytes of outputs in the place of inputs that end here; before the inputs are noted as used. Of
  * the first 64 pairs: more bytes than there are do no harm. */
 static int64_t find_saved(const rp_runs *r, uint32_t n) {
-    const rp_graph *graph = r->graph;
-    const rp_inplace_pair *pairs = rp_node_inplace(graph, n);
+    const rp_expander *x = r->x;
+    const rp_inplace_pair *pairs = x->pairs + x->pair_begin[n];
+    const uint32_t count = x->pair_begin[n + 1] - x->pair_begin[n];
     uint64_t applied = 0;
     int64_t saved = 0;
-    for (size_t i = 0; i < graph->nodes[n].inplace.count && i < 64; i++) {
-        const rp_value *input = &graph->values[pairs[i].input];
-        const rp_value *output = &graph->values[pairs[i].output];
-        bool taken = input->persistent || output->persistent || output->bytes > input->bytes ||
-                     (r->pending[pairs[i].input] & NEW) != 0;
+    for (size_t i = 0; i < count && i < 64; i++) {
+        bool taken = (r->pending[pairs[i].input] & NEW) != 0;
         for (size_t j = 0; j < i; j++)
             taken = taken || ((applied >> j & 1) != 0 && (pairs[j].input == pairs[i].input ||
                                                           pairs[j].output == pairs[i].output));
         applied |= (uint64_t)!taken << i;
-        saved += taken ? 0 : output->bytes;
+        saved += taken ? 0 : x->size[pairs[i].output];
     }
     return saved;
 }
@@ -139,42 +137,55 @@ static bool is_needed(const rp_runs *r, uint32_t n) {
 
 /* What a run adds to the bytes over the level. */
 static inline void weigh(rp_runs *r, uint32_t n, int64_t during, rp_reading *at) {
-    r->during = during + r->graph->nodes[n].workspace;
+    r->during = during + r->x->workspace[n];
     at->over += r->during > r->level ? r->during - r->level : 0;
 }
 
-/* A value's bits change: counts it among the differences if they differ. */
-static inline void set_pending(uint8_t *pending, uint8_t bits, rp_reading *at) {
-    at->differences += (bits == NEW || bits == OLD);
-    at->differences -= (*pending == NEW || *pending == OLD);
-    *pending = bits;
+/* Whether the two lists differ in a value with these bits. */
+static inline uint32_t is_difference(uint32_t bits) {
+    return (bits ^ bits >> 1) & 1;
 }
 
-/* A run of the lists that `who` names: the draft, the list, or both. */
+/* A run of the lists that `who` names: the draft, the list, or both. What loops read stands in
+ * locals: a store of bytes could change anything else. */
 static inline void read_run(rp_runs *r, uint32_t n, uint8_t who, rp_reading *at) {
-    const rp_expander *x = r->x;
-    const rp_value *values = r->graph->values;
-    int64_t during = at->live;
-    for (uint32_t o = x->output_begin[n]; o < x->output_begin[n + 1]; o++) {
-        uint8_t *p = &r->pending[x->outputs[o]];
-        const int64_t bytes = values[x->outputs[o]].bytes;
-        if ((*p & NEW) == 0)
-            during += bytes;
-        else if ((who & NEW) != 0)
-            at->live -= bytes;
-        set_pending(p, *p & (uint8_t)~who, at);
-    }
-    if ((who & NEW) != 0 && r->graph->nodes[n].inplace.count > 0)
-        during -= find_saved(r, n);
-    for (uint32_t i = x->input_begin[n]; i < x->input_begin[n + 1]; i++) {
-        uint8_t *p = &r->pending[x->inputs[i]];
-        const int64_t bytes = values[x->inputs[i]].bytes;
-        if ((who & NEW) != 0 && (*p & NEW) == 0) {
-            at->live += bytes;
-            during += bytes;
+    const rp_expander *const x = r->x;
+    const int64_t *const size = x->size;
+    uint8_t *const pending = r->pending;
+    const uint32_t *value = x->outputs + x->output_begin[n];
+    const uint32_t *end = x->outputs + x->output_begin[n + 1];
+    int64_t live = at->live, during = live;
+    uint32_t differences = at->differences;
+    for (; value < end; value++) {
+        const uint32_t old = pending[*value], now = old & (uint32_t)~who;
+        if ((who & NEW) != 0) {
+            if ((old & NEW) != 0)
+                live -= size[*value];
+            else
+                during += size[*value];
         }
-        set_pending(p, *p | who, at);
+        if (now != old) {
+            differences += is_difference(now) - is_difference(old);
+            pending[*value] = (uint8_t)now;
+        }
     }
+    if ((who & NEW) != 0 && x->pair_begin[n] < x->pair_begin[n + 1])
+        during -= find_saved(r, n);
+    value = x->inputs + x->input_begin[n];
+    end = x->inputs + x->input_begin[n + 1];
+    for (; value < end; value++) {
+        const uint32_t old = pending[*value], now = old | who;
+        if (now == old)
+            continue;
+        if ((who & NEW) != 0 && (old & NEW) == 0) {
+            live += size[*value];
+            during += size[*value];
+        }
+        differences += is_difference(now) - is_difference(old);
+        pending[*value] = (uint8_t)now;
+    }
+    at->live = live;
+    at->differences = differences;
     if ((who & NEW) != 0)
         weigh(r, n, during, at);
 }
@@ -189,7 +200,7 @@ static inline void read_draft(rp_runs *r, uint32_t run, uint8_t who, rp_reading 
         return;
     }
     if ((run & RP_AGAIN) != 0)
-        at->cost += r->graph->nodes[n].cost_ns;
+        at->cost += r->x->node_cost[n];
     read_run(r, n, who, at);
 }
 
