@@ -222,7 +222,8 @@ static void bind_view(binder *b, const rp_code_node *node) {
     int64_t *offset = b->executor->offset;
     if (offset[view] >= 0)
         return;
-    offset[view] = offset[base] + b->code->params[node->params].view.offset_bytes;
+    offset[view] = offset[base] + b->code->params[node->params].view.offset_bytes +
+                   rp_program_joined_offset(b->executor->program, rp_code_inputs(b->code, node)[0]);
     b->storage_of[view] = b->storage_of[base];
     if (b->storage_of[view] != RP_NONE)
         b->storages[b->storage_of[view]].values++;
@@ -261,7 +262,8 @@ static rp_status bind_slots(binder *b, const rp_code_node *node, rp_bound *actio
         void *place = NULL;
         if (slots[i] != RP_NONE) {
             const uint32_t value = e->program->graph_value[slots[i]];
-            place = e->owner->arena + e->offset[value];
+            place =
+                e->owner->arena + e->offset[value] + rp_program_joined_offset(e->program, slots[i]);
             action->end = add_end(action->end, e->offset[value], b->graph->values[value].bytes);
         }
         e->places[e->place_count++] = place;

@@ -37,6 +37,7 @@ typedef struct rp_code_node {
     uint8_t op, mark;
     bool accumulates; /* the third list of slots is there */
     bool detached, backward;
+    bool joined; /* a view that is no value of its own in the graph, but its base's */
 } rp_code_node;
 
 typedef struct rp_code {

@@ -288,7 +288,8 @@ void *rp_executor_place_of(const rp_executor *executor, uint32_t value) {
             if (program->roots[i] == value)
                 offset = executor->forward_offset[i];
     }
-    return offset < 0 ? NULL : executor->owner->arena + offset;
+    return offset < 0 ? NULL
+                      : executor->owner->arena + offset + rp_program_joined_offset(program, value);
 }
 
 static bool is_tensor(const rp_executor *executor, rp_tensor tensor) {

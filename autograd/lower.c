@@ -1,6 +1,6 @@
-/* Lowering: the program's list becomes the planner's graph, one node for one node. What the
- * planner needs to know of a node is bytes, cost, what may run again and which outputs may lie
- * where which inputs were. */
+/* Lowering: the program's list becomes the planner's graph, one node for one node, but for views
+ * that are joined to their bases, which leave the list. What the planner needs to know of a node is
+ * bytes, cost, what may run again and which outputs may lie where which inputs were. */
 #include <string.h>
 
 #include "cost.h"
@@ -17,7 +17,7 @@ typedef struct lowering {
     size_t value_capacity;
     rp_inplace_pair *pairs;
     size_t pair_capacity;
-    uint32_t *read_by; /* by value: the last node in whose list it was put, counted from 1 */
+    uint32_t *read_by; /* by graph value: the last node in whose list it was put, counted from 1 */
 } lowering;
 
 static rp_status no_memory(const lowering *l) {
@@ -152,20 +152,21 @@ static rp_status add_outputs(lowering *l, uint32_t index) {
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* How many of the slots that a kernel reads hold this value. */
-static size_t count_reads(const rp_code *code, const rp_code_node *node, uint32_t value) {
-    const uint32_t *in = rp_code_inputs(code, node), *sum = rp_code_accumulates(code, node);
+/* How many of the slots that a kernel reads hold this value or another part of it. */
+static size_t count_reads(const rp_program *program, const rp_code_node *node, uint32_t value) {
+    const uint32_t *in = rp_code_inputs(&program->code, node), *map = program->graph_value;
+    const uint32_t *sum = rp_code_accumulates(&program->code, node);
     size_t count = 0;
     for (uint32_t i = 0; i < node->in_count; i++)
-        count += in[i] == value;
+        count += in[i] != RP_NONE && map[in[i]] == map[value];
     for (uint32_t k = 0; sum != NULL && k < node->out_count; k++)
-        count += sum[k] == value;
+        count += sum[k] != RP_NONE && map[sum[k]] == map[value];
     return count;
 }
 
-/* The pair, if both are activations of one type, so that their elements lie at the same places, and
- * the kernel reads the input through this slot alone: what it may overwrite while it reads it here
- * it may not while it reads it elsewhere too. */
+/* The pair, if both are activations of one type, so that their elements lie at the same places, the
+ * input begins where its storage does, and the kernel reads the input through this slot alone: what
+ * it may overwrite while it reads it here it may not while it reads it elsewhere too. */
 static void offer_pair(lowering *l, const rp_code_node *node, uint32_t output, uint32_t input,
                        size_t *count) {
     const rp_program *program = l->program;
@@ -173,7 +174,7 @@ static void offer_pair(lowering *l, const rp_code_node *node, uint32_t output, u
         program->code.values[output].kind != RP_CODE_ACTIVATION ||
         program->code.values[input].kind != RP_CODE_ACTIVATION ||
         program->code.values[output].dtype != program->code.values[input].dtype ||
-        count_reads(&program->code, node, input) != 1)
+        rp_program_joined_offset(program, input) != 0 || count_reads(program, node, input) != 1)
         return;
     l->pairs[(*count)++] =
         (rp_inplace_pair){program->graph_value[output], program->graph_value[input]};
@@ -206,9 +207,9 @@ static void make_lists(lowering *l, uint32_t index, rp_node_info *info) {
     size_t inputs = 0, outputs = 0;
     for (size_t i = 0; i < reads; i++) {
         const uint32_t value = i < node->in_count ? in[i] : sum[i - node->in_count];
-        if (value == RP_NONE || l->read_by[value] == index + 1)
+        if (value == RP_NONE || l->read_by[program->graph_value[value]] == index + 1)
             continue;
-        l->read_by[value] = index + 1;
+        l->read_by[program->graph_value[value]] = index + 1;
         l->values[inputs++] = program->graph_value[value];
     }
     for (uint32_t k = 0; k < node->out_count; k++)
@@ -268,6 +269,38 @@ static rp_status add_node(lowering *l, uint32_t index) {
     info.inplace_count = make_pairs(l, node);
     model_node(l, index, &info);
     return rp_graph_add_node(program->graph, &info, NULL);
+}
+
+/* A view that is its base to the graph. */
+static rp_status join(lowering *l, const rp_code_node *node) {
+    rp_program *program = l->program;
+    const uint32_t base = rp_code_inputs(&program->code, node)[0];
+    const uint32_t view = rp_code_outputs(&program->code, node)[0];
+    if (program->joined_offset == NULL)
+        program->joined_offset =
+            rp_alloc(program->context, program->code.value_count, sizeof *program->joined_offset);
+    if (program->joined_offset == NULL)
+        return no_memory(l);
+    program->graph_value[view] = program->graph_value[base];
+    program->joined_offset[view] =
+        program->joined_offset[base] + program->code.params[node->params].view.offset_bytes;
+    return RP_OK;
+}
+
+static rp_status add_nodes(lowering *l) {
+    rp_code *code = &l->program->code;
+    const size_t count = code->node_count;
+    rp_status status = RP_OK;
+    code->node_count = 0;
+    for (size_t n = 0; n < count && status == RP_OK; n++) {
+        if (code->nodes[n].joined) {
+            status = join(l, &code->nodes[n]);
+            continue;
+        }
+        code->nodes[code->node_count] = code->nodes[n];
+        status = add_node(l, (uint32_t)code->node_count++);
+    }
+    return status;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -333,8 +366,8 @@ rp_status rp_program_lower(rp_program *program, const char *name) {
         status = add_persistents(&l);
     if (status == RP_OK)
         status = add_scratch(&l);
-    for (size_t n = 0; n < program->code.node_count && status == RP_OK; n++)
-        status = add_node(&l, (uint32_t)n);
+    if (status == RP_OK)
+        status = add_nodes(&l);
     if (status == RP_OK)
         status = set_outputs(&l);
     if (status == RP_OK)

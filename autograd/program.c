@@ -190,6 +190,7 @@ void rp_program_destroy(rp_program *program) {
     rp_graph_destroy(program->graph);
     rp_code_clear(context, &program->code);
     rp_free(context, program->graph_value);
+    rp_free(context, program->joined_offset);
     rp_free(context, program->roots);
     rp_free(context, program->gradients);
     rp_free(context, program->parameters);

@@ -1,8 +1,8 @@
 /* A program in memory: the tape's ops and their backward nodes as one list, and the graph made
  * of it.
  *
- * Values below `tensor_count` are the tape's, under the same numbers. Node i of the list is node
- * i of the graph. */
+ * Values below `tensor_count` are the tape's, under the same numbers. From lowering on, node i of
+ * the list is node i of the graph. */
 #ifndef REPRISE_AUTOGRAD_PROGRAM_H
 #define REPRISE_AUTOGRAD_PROGRAM_H
 
@@ -49,7 +49,8 @@ struct rp_program {
     rp_code code;
     size_t tensor_count;
     rp_graph *graph;
-    uint32_t *graph_value; /* by value: its number in the graph, or RP_NONE if it is not needed */
+    uint32_t *graph_value;  /* by value: its number in the graph, or RP_NONE if it is not needed */
+    int64_t *joined_offset; /* by value: where in that it begins, in bytes; NULL: all at 0 */
 
     uint32_t *roots; /* values of losses, then of further outputs */
     size_t loss_count, root_count;
@@ -79,7 +80,8 @@ rp_norm_parts rp_program_norm_parts(const rp_program *program, const rp_backend 
 /* Leaves out nodes and outputs that nothing needs. */
 rp_status rp_program_prune(rp_program *program);
 
-/* Marks casts of parameters to be recomputed, unless they have a mark or are outputs. */
+/* Marks casts of parameters to be recomputed, unless their bytes have a mark or are an output's,
+ * and joins views of them to them. */
 rp_status rp_program_mark_weight_casts(rp_program *program);
 
 /* Makes the graph, the reports and graph_value. */
@@ -88,6 +90,11 @@ rp_status rp_program_lower(rp_program *program, const char *name);
 /* A node's name as it stands in the graph: of the tape's node, and for backward ones the op
  * behind a slash. */
 bool rp_program_node_text(const rp_program *program, uint32_t node, rp_string *text);
+
+/* Where in its value of the graph a value begins, in bytes. */
+static inline int64_t rp_program_joined_offset(const rp_program *program, uint32_t value) {
+    return program->joined_offset != NULL ? program->joined_offset[value] : 0;
+}
 
 /* The gradient of a leaf, or NULL. */
 const rp_program_gradient *rp_program_find_gradient(const rp_program *program, uint32_t leaf);

@@ -46,9 +46,10 @@ RP_API rp_tensor rp_dropout(rp_tape *tape, rp_tensor x, float p);
 
 /* x as f32 or as bf16, rounded to nearest even (a NaN stays one): x itself, and no op, where it has
  * that type. Backward reads nothing: the gradient is cast back. A cast of a parameter or of a view
- * of one is marked RP_MARK_RECOMPUTE, unless it has a mark or is an output of the program: the
- * parameter is at hand all the time, so no plan keeps a copy. (`keep-all` then does not apply where
- * backward reads the cast; RP_MARK_KEEP lets it.) */
+ * of one is marked RP_MARK_RECOMPUTE, unless it or a view of it is marked RP_MARK_KEEP or an output
+ * of the program: the parameter is at hand all the time, so no plan keeps a copy. Views of the
+ * marked cast are the cast itself to the graph, so that none of them holds its bytes. (`keep-all`
+ * then does not apply where backward reads the cast; RP_MARK_KEEP lets it.) */
 RP_API rp_tensor rp_cast(rp_tape *tape, rp_tensor x, rp_dtype dtype);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
