@@ -6,11 +6,19 @@
 #include "define.h"
 #include "product.h"
 
+/* What a product has to do with a bias, of the type of C. */
+typedef enum rp_cuda_bias {
+    RP_CUDA_NO_BIAS,
+    RP_CUDA_BIAS_ADDED,    /* [n], to each row of C */
+    RP_CUDA_BIAS_SUM_OF_A, /* [m]: the sum over k of op(A), which is dy: the bias's gradient */
+    RP_CUDA_BIAS_SUM_OF_B  /* [n]: the same of op(B) */
+} rp_cuda_bias;
+
 /* C [batch, m, n] = op(A) op(B), row-major. */
 typedef struct rp_cuda_product {
     rp_dtype in, out;
     bool transpose_a, transpose_b; /* A is [k, m], B is [n, k] */
-    bool bias;                     /* [n], added to each row */
+    rp_cuda_bias bias;
     int64_t m, n, k, batch;
 } rp_cuda_product;
 
@@ -32,7 +40,7 @@ static inline rp_cuda_product rp_cuda_product_linear(const rp_op_call *call) {
     p.out = call->out[0].dtype;
     p.transpose_a = false;
     p.transpose_b = transposed;
-    p.bias = rp_slot_present(call->in, call->in_count, 2);
+    p.bias = rp_slot_present(call->in, call->in_count, 2) ? RP_CUDA_BIAS_ADDED : RP_CUDA_NO_BIAS;
     p.m = rp_row_count(call->in[0].shape);
     p.n = weight.dims[transposed ? 0 : 1];
     p.k = weight.dims[transposed ? 1 : 0];
@@ -49,7 +57,7 @@ static inline rp_cuda_product rp_cuda_product_backward_input(const rp_op_call *c
     p.out = call->out[0].dtype;
     p.transpose_a = false;
     p.transpose_b = !transposed;
-    p.bias = false;
+    p.bias = RP_CUDA_NO_BIAS;
     p.m = rp_row_count(call->in[0].shape);
     p.n = weight.dims[transposed ? 1 : 0];
     p.k = weight.dims[transposed ? 0 : 1];
@@ -66,11 +74,20 @@ static inline rp_cuda_product rp_cuda_product_backward_weight(const rp_op_call *
     p.out = call->out[0].dtype;
     p.transpose_a = true;
     p.transpose_b = false;
-    p.bias = false;
+    p.bias = RP_CUDA_NO_BIAS;
     p.m = transposed ? out : in;
     p.n = transposed ? in : out;
     p.k = rp_row_count(call->in[1].shape);
     p.batch = 1;
+    return p;
+}
+
+/* The same with the gradient of the bias, where both are made and have one type. */
+static inline rp_cuda_product rp_cuda_product_backward_weight_and_bias(const rp_op_call *call) {
+    rp_cuda_product p = rp_cuda_product_backward_weight(call);
+    if (rp_slot_present(call->out, call->out_count, 1) && call->out[1].dtype == p.out)
+        p.bias = call->params->linear.layout == RP_OUT_IN ? RP_CUDA_BIAS_SUM_OF_A
+                                                          : RP_CUDA_BIAS_SUM_OF_B;
     return p;
 }
 
@@ -81,7 +98,7 @@ static inline rp_cuda_product rp_cuda_product_matmul(const rp_op_call *call) {
     p.out = call->out[0].dtype;
     p.transpose_a = call->params->matmul.transpose_a;
     p.transpose_b = call->params->matmul.transpose_b;
-    p.bias = false;
+    p.bias = RP_CUDA_NO_BIAS;
     p.m = c.dims[c.rank - 2];
     p.n = c.dims[c.rank - 1];
     p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
@@ -106,7 +123,8 @@ static inline int64_t rp_cuda_linear_backward_input_scratch(const rp_op_call *ca
     return rp_cuda_product_scratch(&p);
 }
 
-/* One after the other: partial sums of dbias, and the product. */
+/* One after the other, where the product does not make dbias itself: partial sums of dbias, and the
+ * product. */
 static inline int64_t rp_cuda_linear_backward_weight_scratch(const rp_op_call *call) {
     int64_t bytes = 0;
     if (rp_slot_present(call->out, call->out_count, 0)) {

@@ -1,6 +1,7 @@
 /* cuBLASLt's matmul: what ops/cuda/products.c uses of it. D = op(A) op(B) alpha + C beta + bias,
  * column-major, strided batches; f32 x f32 -> f32, bf16 x bf16 -> bf16 or f32; sums in f32, in an
- * order that depends on k alone, rounded once. What is not here is not supported. */
+ * order that depends on k alone, rounded once; or, in place of the bias, the sums over k of op(A)
+ * or op(B). What is not here is not supported. */
 #include <cublasLt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ typedef struct description {
     cudaDataType_t scale_type, bias_type;
     cublasOperation_t transpose_a, transpose_b;
     cublasLtEpilogue_t epilogue;
-    const void *bias;
+    const void *bias; /* or where its gradient goes */
 } description;
 
 typedef struct preference {
@@ -218,6 +219,20 @@ static bool has_bias(const product *p) {
     return p->operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
 }
 
+static bool has_gradient(const product *p) {
+    return p->operation.epilogue == CUBLASLT_EPILOGUE_BGRADA ||
+           p->operation.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+static uint64_t gradient_count(const product *p) {
+    return p->operation.epilogue == CUBLASLT_EPILOGUE_BGRADA ? p->d.rows : p->d.columns;
+}
+
+/* As the library does for reasons of its own; here, so that callers are seen to do without. */
+static bool is_refused(uint64_t k) {
+    return k % 4 == 1;
+}
+
 static cudaDataType_t bias_type(const product *p) {
     return p->operation.bias_type == (cudaDataType_t)-1 ? p->d.type : p->operation.bias_type;
 }
@@ -231,12 +246,14 @@ static cublasStatus_t check(const product *p) {
         c->type != d->type || !has_known_type(a) || !has_known_type(d) ||
         (a->type == CUDA_R_32F && d->type != CUDA_R_32F))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && o->epilogue != CUBLASLT_EPILOGUE_BIAS)
+    if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && !has_bias(p) && !has_gradient(p))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (has_bias(p) && bias_type(p) != d->type)
+    if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (bias_type(p) != d->type || o->bias == NULL))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint64_t m = ta ? a->columns : a->rows, k = ta ? a->rows : a->columns;
     const uint64_t n = tb ? b->rows : b->columns;
+    if (has_gradient(p) && (d->batch != 1 || is_refused(k)))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const bool fits = m > 0 && n > 0 && k > 0 && (tb ? b->columns : b->rows) == k && d->rows == m &&
                       d->columns == n && c->rows == m && c->columns == n;
     const bool leads = a->leading >= (int64_t)a->rows && b->leading >= (int64_t)b->rows &&
@@ -318,6 +335,14 @@ static void check_places(const product *p, const algorithm *chosen, void *scratc
     check_memory("B", p->at_b, b, chosen->alignment[1]);
     check_memory("C", p->at_c, extent(&p->c), chosen->alignment[2]);
     check_memory("D", p->at_d, d, chosen->alignment[3]);
+    if (has_gradient(p)) {
+        const size_t sums = gradient_count(p) * element_bytes(bias_type(p));
+        const void *at = p->operation.bias;
+        check_memory("the bias's gradient", at, sums, 16);
+        if (overlap(at, sums, p->at_a, a) || overlap(at, sums, p->at_b, b) ||
+            overlap(at, sums, p->at_d, d) || overlap(at, sums, scratch, chosen->scratch))
+            emulator_fail("cublasLtMatmul: the bias's gradient lies on A, B, D or the scratch");
+    }
     if (has_bias(p))
         check_memory("the bias", p->operation.bias, p->d.rows * element_bytes(bias_type(p)), 0);
     if (overlap(p->at_d, d, p->at_a, a) || overlap(p->at_d, d, p->at_b, b))
@@ -401,6 +426,24 @@ static void finish_column(const product *p, const void *at_c, void *at_d, int64_
     }
 }
 
+/* Sums over k, of up to 64 elements, then of those: of the packed a [m, k] or b [k, n]. */
+static void sum_operand(const product *p, const float *a, const float *b, int64_t k) {
+    enum { PIECE = 64 };
+    const bool of_a = p->operation.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    const int64_t count = (int64_t)gradient_count(p);
+    void *to = (void *)(uintptr_t)p->operation.bias;
+    for (int64_t i = 0; i < count; i++) {
+        float sum = 0.0f;
+        for (int64_t begin = 0; begin < k; begin += PIECE) {
+            float part = 0.0f;
+            for (int64_t j = begin; j < k && j < begin + PIECE; j++)
+                part += of_a ? a[j * count + i] : b[i * k + j];
+            sum += part;
+        }
+        store(to, bias_type(p), i, sum);
+    }
+}
+
 static void run_product(const void *data) {
     const product *p = data;
     const bool ta = is_transposed(p->operation.transpose_a);
@@ -420,6 +463,8 @@ static void run_product(const void *data) {
             finish_column(p, at_c, at_d, j, sums);
         }
     }
+    if (has_gradient(p))
+        sum_operand(p, a, b, k);
     free(a);
 }
 

@@ -335,6 +335,61 @@ static void test_products_of_many_panels(void) {
         ops_for_each_set(check_panels, &cases[i]);
 }
 
+/* Both gradients of one node, which a library may make in one go, and for some lengths does not. */
+typedef struct gradients_case {
+    rp_dtype in, out;
+    rp_weight_layout layout;
+    int64_t rows;
+} gradients_case;
+
+static void check_gradients(const rp_kernel *kernels, const char *set, void *user) {
+    enum { IN = 40, OUT = 24 };
+    const gradients_case *c = user;
+    const bool transposed = c->layout == RP_OUT_IN;
+    const rp_tensor_info in[] = {{c->in, {2, {c->rows, IN}}}, {c->in, {2, {c->rows, OUT}}}};
+    rp_tensor_info out[] = {{c->out, {2, {transposed ? OUT : IN, transposed ? IN : OUT}}},
+                            {c->out, {1, {OUT}}}};
+    void *data[2];
+    double *x = wide_numbers(&in[0], "x", &data[0]), *dy = wide_numbers(&in[1], "dy", &data[1]);
+    double dweight[IN * OUT] = {0.0}, dbias[OUT] = {0.0};
+    float got[IN * OUT], got_bias[OUT];
+    char name[128];
+    snprintf(name, sizeof name, "dweight and dbias of %lld rows, %s -> %s%s (%s)",
+             (long long)c->rows, rp_dtype_name(c->in), rp_dtype_name(c->out),
+             transposed ? " out_in" : "", set);
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t o = 0; o < OUT; o++) {
+            dbias[o] += dy[r * OUT + o];
+            for (int64_t i = 0; i < IN; i++)
+                dweight[transposed ? o * IN + i : i * OUT + o] += x[r * IN + i] * dy[r * OUT + o];
+        }
+    const rp_op_params params = {.linear = {c->layout}};
+    const ops_launch launch = {.name = name,
+                               .op = RP_OP_LINEAR_BACKWARD_WEIGHT,
+                               .call = {in, 2, out, 2, &params},
+                               .in = (const void *const *)data,
+                               .out = (void *[]){got, got_bias},
+                               .expected = (const double *[]){dweight, dbias},
+                               .tolerance = 1e-5,
+                               .bits_vary = true};
+    ops_launch_check(kernels, &launch);
+    free(data[0]);
+    free(data[1]);
+    free(x);
+    free(dy);
+}
+
+static void test_linear_makes_both_gradients_at_once(void) {
+    static const rp_dtype types[][2] = {{RP_F32, RP_F32}, {RP_BF16, RP_BF16}, {RP_BF16, RP_F32}};
+    for (int t = 0; t < 3; t++)
+        for (int64_t rows = 0; rows <= 65; rows += rows == 0 ? 64 : 1) {
+            gradients_case c = {types[t][0], types[t][1], RP_IN_OUT, rows};
+            ops_for_each_set(check_gradients, &c);
+            c.layout = RP_OUT_IN;
+            ops_for_each_set(check_gradients, &c);
+        }
+}
+
 /* A few MiB, however large a product is; none where nothing is bf16. */
 static void test_products_of_bf16_take_little_workspace(void) {
     const rp_tensor_info in[] = {OPS_BF16(64, 1024, 4096), OPS_BF16(4096, 50257), OPS_ABSENT};
@@ -434,6 +489,7 @@ static const rp_test tests[] = {
     RP_TEST(test_DE_01_matmul_bits_do_not_depend_on_the_place),
     RP_TEST(test_DE_01_linear_bits_do_not_depend_on_the_place),
     RP_TEST(test_products_of_many_panels),
+    RP_TEST(test_linear_makes_both_gradients_at_once),
     RP_TEST(test_products_of_bf16_take_little_workspace),
     RP_TEST(test_linear_refuses_wrong_shapes_and_types),
     RP_TEST(test_matmul_refuses_wrong_shapes_and_types),
