@@ -1,21 +1,30 @@
 /* Packing by repair, an ejection search (after Nagata & Braysy 2009, who empty a vehicle's route
- * so). Blocks above the ceiling are homeless. A step splits the packing at a random level: what
- * lies below sinks to the floor, what lies above rises to the ceiling, and all free bytes meet in
- * between. A homeless block then takes the cheapest place: a free one, or where those in its way
- * weigh least; they become homeless in turn. A block that has to eject others gains weight, so that
- * in time the hard ones sit and the easy ones move around them. */
+ * so). Blocks above the ceiling are homeless. In every step the heaviest of them takes the cheapest
+ * place: a free one, or where those in its way weigh least; they become homeless in turn. A block
+ * that has to eject others gains weight, so that in time the hard ones sit and the easy ones move
+ * around them. */
 #include "pack_repair.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 #include "sections.h"
 
 /* Weight of the average block at first, and what one ejection adds. */
-enum { WEIGHT = 100 };
+enum { WEIGHT = 100, MORE_WEIGHT = 50 };
 
 /* Offsets from here on, or up to here, meet a neighbour. */
 typedef struct edge {
     int64_t offset;
     int64_t weight;
 } edge;
+
+/* A block that has a place, with what is asked of it most. */
+typedef struct place {
+    int64_t offset;
+    int64_t bytes;              /* through all its life; 0: they change */
+    uint32_t block, begin, end; /* sections */
+} place;
 
 struct rp_repair {
     rp_context *context;
@@ -24,26 +33,25 @@ struct rp_repair {
     rp_sections sections;
     int64_t *offsets;
     int64_t *first_weights, *weights;
-    uint32_t *placed;   /* blocks that have a place, ascending offset */
-    uint32_t *homeless; /* the others */
+    place *placed;      /* ascending offset */
+    uint32_t *homeless; /* the other blocks */
     size_t placed_count, homeless_count;
-    int64_t *floor, *roof; /* of each section: free bytes lie between them */
+    int64_t *floor;        /* of each section, while blocks sink */
     edge *enters, *leaves; /* of the neighbours of a block; ascending */
-    uint64_t split_looks;  /* of one step, about */
     uint64_t random;
 };
 
 /* ---- Making ---- */
 
-/* By area: what is small or short is found a place for most easily. */
+/* By bytes, and by the root of the length: what is small or short is found a place for most
+ * easily. */
 static void weigh_blocks(rp_repair *r) {
     const rp_lifetimes *l = r->lifetimes;
-    const double unit = (double)l->live_peak_bytes * r->sections.count / (double)l->block_count;
+    const double unit = (double)l->live_peak_bytes / (double)l->block_count;
     for (size_t i = 0; i < l->block_count; i++) {
-        const uint32_t length = r->sections.blocks[i].end - r->sections.blocks[i].begin;
-        const double area = (double)l->blocks[i].bytes * length;
-        r->split_looks += length;
-        r->first_weights[i] = 1 + (int64_t)(WEIGHT * (area / unit));
+        const rp_span b = r->sections.blocks[i];
+        const double share = sqrt((double)(b.end - b.begin) / r->sections.count);
+        r->first_weights[i] = 1 + (int64_t)(WEIGHT * share * ((double)l->blocks[i].bytes / unit));
     }
 }
 
@@ -68,8 +76,7 @@ rp_repair *rp_repair_create(rp_context *context, const rp_lifetimes *lifetimes, 
                 r->leaves != NULL && rp_sections_create(context, lifetimes, &r->sections);
     if (good) {
         r->floor = rp_alloc(context, r->sections.count, sizeof *r->floor);
-        r->roof = rp_alloc(context, r->sections.count, sizeof *r->roof);
-        good = r->floor != NULL && r->roof != NULL;
+        good = r->floor != NULL;
     }
     if (!good) {
         rp_repair_destroy(r);
@@ -89,7 +96,6 @@ void rp_repair_destroy(rp_repair *r) {
     rp_free(r->context, r->placed);
     rp_free(r->context, r->homeless);
     rp_free(r->context, r->floor);
-    rp_free(r->context, r->roof);
     rp_free(r->context, r->enters);
     rp_free(r->context, r->leaves);
     rp_free(r->context, r);
@@ -99,109 +105,47 @@ const int64_t *rp_repair_offsets(const rp_repair *repair) {
     return repair->offsets;
 }
 
-/* ---- Splitting ---- */
-
-/* They are nearly in order. */
-static void sort_placed(rp_repair *r) {
-    uint64_t moves = 0;
-    for (size_t i = 1; i < r->placed_count; i++) {
-        const uint32_t block = r->placed[i];
-        size_t k = i;
-        for (; k > 0 && r->offsets[r->placed[k - 1]] > r->offsets[block]; k--)
-            r->placed[k] = r->placed[k - 1];
-        r->placed[k] = block;
-        moves += i - k;
-    }
-    rp_pack_spend(r->effort, r->placed_count + moves);
-}
-
-/* The lowest offset that the floor leaves to the block. */
-static int64_t find_lowest(rp_repair *r, uint32_t block) {
-    const rp_span b = r->sections.blocks[block];
-    int64_t low = 0;
-    for (uint32_t i = b.begin; i < b.end; i++)
-        low = r->floor[i] > low ? r->floor[i] : low;
-    rp_pack_spend(r->effort, b.end - b.begin);
-    return low;
-}
-
-/* The highest one that the roof leaves to it. */
-static int64_t find_highest(rp_repair *r, uint32_t block) {
-    const rp_range pieces = r->lifetimes->blocks[block].pieces;
-    int64_t high = INT64_MAX;
-    for (size_t k = 0; k < pieces.count; k++) {
-        const rp_span p = r->sections.pieces[pieces.begin + k];
-        for (uint32_t i = p.begin; i < p.end; i++)
-            high = r->roof[i] - p.bytes < high ? r->roof[i] - p.bytes : high;
-    }
-    rp_pack_spend(r->effort, r->sections.blocks[block].end - r->sections.blocks[block].begin);
-    return high;
-}
-
-static void sink(rp_repair *r, uint32_t block) {
-    const rp_range pieces = r->lifetimes->blocks[block].pieces;
-    const int64_t offset = find_lowest(r, block);
-    r->offsets[block] = offset;
-    for (size_t k = 0; k < pieces.count; k++) {
-        const rp_span p = r->sections.pieces[pieces.begin + k];
-        for (uint32_t i = p.begin; i < p.end; i++)
-            r->floor[i] = offset + p.bytes;
-    }
-}
-
-static void rise(rp_repair *r, uint32_t block) {
-    const rp_span b = r->sections.blocks[block];
-    r->offsets[block] = find_highest(r, block);
-    for (uint32_t i = b.begin; i < b.end; i++)
-        r->roof[i] = r->offsets[block];
-}
-
-/* The `level` lowest blocks sink, the rest rises; nobody passes anybody. */
-static void split(rp_repair *r, size_t level, int64_t ceiling) {
-    sort_placed(r);
-    for (uint32_t i = 0; i < r->sections.count; i++) {
-        r->floor[i] = 0;
-        r->roof[i] = ceiling;
-    }
-    rp_pack_spend(r->effort, r->sections.count);
-    for (size_t i = 0; i < level; i++)
-        sink(r, r->placed[i]);
-    for (size_t i = r->placed_count; i-- > level;)
-        rise(r, r->placed[i]);
-}
-
 /* ---- Placing ---- */
 
-static bool meet(const rp_span *a, const rp_span *b) {
+static place make_place(const rp_repair *r, uint32_t block, int64_t offset) {
+    const rp_block *b = &r->lifetimes->blocks[block];
+    const rp_span span = r->sections.blocks[block];
+    return (place){offset, b->pieces.count == 1 ? b->bytes : 0, block, span.begin, span.end};
+}
+
+static inline bool meet(const place *a, const place *b) {
     return a->begin < b->end && b->begin < a->end;
 }
 
 /* The block's bytes when the later of the two begins, which is where they press each other most. */
-static int64_t bytes_beside(const rp_repair *r, uint32_t block, uint32_t other) {
+static int64_t find_bytes_beside(const rp_repair *r, uint32_t block, uint32_t section) {
     const rp_range pieces = r->lifetimes->blocks[block].pieces;
-    const uint32_t section = r->sections.blocks[other].begin;
     size_t k = pieces.begin;
     while (k + 1 < pieces.begin + pieces.count && r->sections.pieces[k].end <= section)
         k++;
     return r->sections.pieces[k].bytes;
 }
 
-static void insert_edge(edge *list, size_t count, edge e) {
+static inline int64_t bytes_beside(const rp_repair *r, const place *p, const place *other) {
+    return p->bytes > 0 ? p->bytes : find_bytes_beside(r, p->block, other->begin);
+}
+
+static inline void insert_edge(edge *list, size_t count, edge e) {
     for (; count > 0 && list[count - 1].offset > e.offset; count--)
         list[count] = list[count - 1];
     list[count] = e;
 }
 
 /* The edges of all that the block meets. */
-static size_t list_edges(rp_repair *r, uint32_t block) {
+static size_t list_edges(rp_repair *r, const place *b) {
     size_t count = 0;
     for (size_t i = 0; i < r->placed_count; i++) {
-        const uint32_t other = r->placed[i];
-        if (!meet(&r->sections.blocks[block], &r->sections.blocks[other]))
+        const place *p = &r->placed[i];
+        if (!meet(p, b))
             continue;
-        const int64_t at = r->offsets[other], weight = r->weights[other];
-        insert_edge(r->enters, count, (edge){at - bytes_beside(r, block, other), weight});
-        insert_edge(r->leaves, count, (edge){at + bytes_beside(r, other, block), weight});
+        const int64_t weight = r->weights[p->block];
+        insert_edge(r->enters, count, (edge){p->offset - bytes_beside(r, b, p), weight});
+        insert_edge(r->leaves, count, (edge){p->offset + bytes_beside(r, p, b), weight});
         count++;
     }
     rp_pack_spend(r->effort, r->placed_count + 4 * count);
@@ -210,9 +154,9 @@ static size_t list_edges(rp_repair *r, uint32_t block) {
 
 /* The offset at which those in the way weigh least; of equal ones any. None is better than the best
  * of those right behind or right before a neighbour, at the floor or at the ceiling. */
-static int64_t find_cheapest(rp_repair *r, uint32_t block, int64_t ceiling, int64_t *weight) {
-    const int64_t highest = ceiling - r->lifetimes->blocks[block].bytes;
-    const size_t count = list_edges(r, block);
+static int64_t find_cheapest(rp_repair *r, const place *b, int64_t ceiling, int64_t *weight) {
+    const int64_t highest = ceiling - r->lifetimes->blocks[b->block].bytes;
+    const size_t count = list_edges(r, b);
     int64_t best = 0, now = 0;
     uint32_t equal = 0;
     size_t enter = 0, leave = 0;
@@ -241,37 +185,43 @@ static int64_t find_cheapest(rp_repair *r, uint32_t block, int64_t ceiling, int6
 }
 
 /* Those in the way become homeless. */
-static void settle(rp_repair *r, uint32_t block, int64_t offset) {
+static void settle(rp_repair *r, const place *b) {
     size_t kept = 0;
     for (size_t i = 0; i < r->placed_count; i++) {
-        const uint32_t other = r->placed[i];
-        const int64_t at = r->offsets[other];
-        if (meet(&r->sections.blocks[block], &r->sections.blocks[other]) &&
-            offset > at - bytes_beside(r, block, other) &&
-            offset < at + bytes_beside(r, other, block))
-            r->homeless[r->homeless_count++] = other;
+        const place p = r->placed[i];
+        if (meet(&p, b) && b->offset > p.offset - bytes_beside(r, b, &p) &&
+            b->offset < p.offset + bytes_beside(r, &p, b))
+            r->homeless[r->homeless_count++] = p.block;
         else
-            r->placed[kept++] = other;
+            r->placed[kept++] = p;
     }
     rp_pack_spend(r->effort, r->placed_count);
-    r->placed[kept++] = block;
-    r->placed_count = kept;
-    r->offsets[block] = offset;
+    r->placed_count = kept + 1;
+    for (; kept > 0 && r->placed[kept - 1].offset >= b->offset; kept--)
+        r->placed[kept] = r->placed[kept - 1];
+    r->placed[kept] = *b;
 }
 
 /* ---- Repairing ---- */
+
+static int compare_places(const void *a, const void *b) {
+    const place *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return x->block < y->block ? -1 : 1;
+}
 
 static void begin(rp_repair *r, const int64_t *offsets, int64_t ceiling) {
     const rp_lifetimes *l = r->lifetimes;
     r->placed_count = r->homeless_count = 0;
     for (uint32_t i = 0; i < l->block_count; i++) {
-        r->offsets[i] = offsets[i];
         r->weights[i] = r->first_weights[i];
         if (l->blocks[i].bytes <= ceiling - offsets[i])
-            r->placed[r->placed_count++] = i;
+            r->placed[r->placed_count++] = make_place(r, i, offsets[i]);
         else
             r->homeless[r->homeless_count++] = i;
     }
+    qsort(r->placed, r->placed_count, sizeof *r->placed, compare_places);
     rp_pack_spend(r->effort, 16 * l->block_count);
 }
 
@@ -286,26 +236,42 @@ static uint32_t take_heaviest(rp_repair *r) {
     return block;
 }
 
-int64_t rp_pack_repair(rp_repair *r, const int64_t *offsets, int64_t ceiling, uint32_t steps) {
+/* Everything sinks, and nobody passes anybody: offsets become sums of sizes, aligned as these are.
+ * Returns the height. */
+static int64_t sink(rp_repair *r) {
     const rp_lifetimes *l = r->lifetimes;
+    int64_t height = 0;
+    for (uint32_t i = 0; i < r->sections.count; i++)
+        r->floor[i] = 0;
+    for (size_t k = 0; k < r->placed_count; k++) {
+        const place *p = &r->placed[k];
+        const rp_range pieces = l->blocks[p->block].pieces;
+        int64_t low = 0;
+        for (uint32_t i = p->begin; i < p->end; i++)
+            low = r->floor[i] > low ? r->floor[i] : low;
+        for (size_t q = 0; q < pieces.count; q++) {
+            const rp_span piece = r->sections.pieces[pieces.begin + q];
+            for (uint32_t i = piece.begin; i < piece.end; i++)
+                r->floor[i] = low + piece.bytes;
+        }
+        r->offsets[p->block] = low;
+        const int64_t top = low + l->blocks[p->block].bytes;
+        height = top > height ? top : height;
+    }
+    return height;
+}
+
+int64_t rp_pack_repair(rp_repair *r, const int64_t *offsets, int64_t ceiling, uint32_t steps) {
     begin(r, offsets, ceiling);
     for (; r->homeless_count > 0; steps--) {
-        if (*r->effort < r->split_looks)
-            *r->effort = 0;
         if (steps == 0 || *r->effort == 0)
             return RP_PACK_FAILED;
-        split(r, rp_pack_draw(&r->random, (uint32_t)r->placed_count + 1), ceiling);
         int64_t weight = 0;
-        const uint32_t block = take_heaviest(r);
-        const int64_t offset = find_cheapest(r, block, ceiling, &weight);
+        place block = make_place(r, take_heaviest(r), 0);
+        block.offset = find_cheapest(r, &block, ceiling, &weight);
         if (weight > 0)
-            r->weights[block] += WEIGHT;
-        settle(r, block, offset);
+            r->weights[block.block] += MORE_WEIGHT;
+        settle(r, &block);
     }
-    split(r, r->placed_count, ceiling); /* offsets are sums of sizes again: aligned as these are */
-    int64_t height = 0;
-    for (size_t i = 0; i < l->block_count; i++)
-        if (r->offsets[i] + l->blocks[i].bytes > height)
-            height = r->offsets[i] + l->blocks[i].bytes;
-    return height;
+    return sink(r);
 }
