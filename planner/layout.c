@@ -17,7 +17,7 @@ typedef struct effort {
 /* Of both kinds of layout: for one that does not meet the live peak, and on top of that for one
  * that loses more than a GOAL-th of it. */
 static const effort SEARCH[] = {{8 << 10, 4 << 20}, {32 << 10, 16 << 20}};
-static const effort REPAIR[] = {{0, 0}, {512 << 10, 256 << 20}};
+static const effort REPAIR[] = {{0, 0}, {256 << 10, 64 << 20}};
 
 /* What the sweeps have however large the schedule is. */
 enum { SWEEP_BLOCK = 64 };

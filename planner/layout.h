@@ -14,7 +14,7 @@ typedef struct rp_layout {
     int64_t live_peak_bytes;
 } rp_layout;
 
-/* How much a packing that does not meet the live peak may cost: milliseconds, or some 300 ms. Easy
+/* How much a packing that does not meet the live peak may cost: milliseconds, or some 100 ms. Easy
  * schedules get the same layout from both. */
 typedef enum rp_layout_effort { RP_LAYOUT_QUICK, RP_LAYOUT_THOROUGH } rp_layout_effort;
 
