@@ -192,6 +192,27 @@ static outcome find_runs(rp_expander *x, const rp_drops *drops, int64_t max_cost
     return COMPLETE;
 }
 
+/* ---- Second pass: what is live --------------------------------------------------------------- */
+
+/* The figures before the first run. */
+static int64_t begin_figures(rp_expander *x) {
+    x->peak = x->graph->persistent_bytes;
+    x->peak_run = 0;
+    x->excess = 0;
+    return x->peak;
+}
+
+/* So many bytes are live while the run runs. */
+static inline void note_live(rp_expander *x, uint32_t run, int64_t bytes, int64_t level) {
+    x->run_live[run] = bytes;
+    if (bytes > level && __builtin_add_overflow(x->excess, bytes - level, &x->excess))
+        x->excess = INT64_MAX;
+    if (bytes > x->peak) {
+        x->peak = bytes;
+        x->peak_run = run;
+    }
+}
+
 /* ---- Second pass, without views -------------------------------------------------------------- */
 
 /* Bytes more from run `begin` up to run `end`, which is excluded. */
@@ -256,22 +277,13 @@ static outcome sum_up(rp_expander *x, int64_t max_peak, int64_t level) {
     if (!make_unused(x))
         return NO_MEMORY;
     take_over(x);
-    int64_t live = x->graph->persistent_bytes;
-    x->peak = live;
-    x->peak_run = 0;
-    x->excess = 0;
+    int64_t live = begin_figures(x);
     for (uint32_t run = 0; run < x->run_count; run++) {
         live += x->run_live[run];
         const int64_t now = live + x->workspace[x->run_node[run]];
         if (now > max_peak)
             return BEYOND;
-        x->run_live[run] = now;
-        if (now > level && __builtin_add_overflow(x->excess, now - level, &x->excess))
-            x->excess = INT64_MAX;
-        if (now > x->peak) {
-            x->peak = now;
-            x->peak_run = run;
-        }
+        note_live(x, run, now, level);
     }
     return COMPLETE;
 }
@@ -419,10 +431,7 @@ static outcome find_peak(rp_expander *x, int64_t max_peak, int64_t level) {
         return NO_MEMORY;
     link_ends(x);
     memset(x->at, 0xFF, graph->value_count * sizeof *x->at);
-    int64_t live = graph->persistent_bytes;
-    x->peak = live;
-    x->peak_run = 0;
-    x->excess = 0;
+    int64_t live = begin_figures(x);
     size_t next_made = 0;
     for (uint32_t run = 0; run < x->run_count; run++) {
         const uint32_t n = x->run_node[run];
@@ -438,13 +447,7 @@ static outcome find_peak(rp_expander *x, int64_t max_peak, int64_t level) {
             now -= count_taken_over(x, n, run);
         if (__builtin_add_overflow(now, graph->nodes[n].workspace, &now) || now > max_peak)
             return BEYOND;
-        x->run_live[run] = now;
-        if (now > level && __builtin_add_overflow(x->excess, now - level, &x->excess))
-            x->excess = INT64_MAX;
-        if (now > x->peak) {
-            x->peak = now;
-            x->peak_run = run;
-        }
+        note_live(x, run, now, level);
         end_instances(x, run, &live);
     }
     return COMPLETE;
