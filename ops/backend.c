@@ -7,11 +7,11 @@
 /* Linked in, or found in a library when it is asked for. */
 static const struct {
     const rp_backend *backend;
-    const char *library, *variable, *entry;
+    const char *file, *variable, *entry;
 } backends[] = {
     [RP_BACKEND_CPU] = {.backend = &rp_backend_cpu},
     [RP_BACKEND_NULL] = {.backend = &rp_backend_null},
-    [RP_BACKEND_CUDA] = {.library = "libreprise_cuda.so",
+    [RP_BACKEND_CUDA] = {.file = "libreprise_cuda.so",
                          .variable = "REPRISE_CUDA_LIBRARY",
                          .entry = "rp_cuda_backend"},
 };
@@ -22,7 +22,7 @@ rp_status rp_backend_find(rp_context *context, rp_backend_kind kind, const rp_ba
     *backend = backends[kind].backend;
     if (*backend != NULL)
         return RP_OK;
-    return rp_backend_load(context, backends[kind].library, backends[kind].variable,
+    return rp_backend_load(context, backends[kind].file, backends[kind].variable,
                            backends[kind].entry, backend);
 }
 
